@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/stream.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "include/priv/bits.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+/* One turn of each loop; the hint for the next block covers its first NEXT_BYTES only: the hardware
+   prefetcher has the stream after that. */
+#define TURN 256u
+#define NEXT_BYTES 2048u
+
+#define HINT_NEXT(next, off)                                                                                           \
+  do {                                                                                                                 \
+    if ((next) && (off) < NEXT_BYTES) {                                                                                \
+      _mm_prefetch((next) + (off), _MM_HINT_NTA);                                                                      \
+      _mm_prefetch((next) + (off) + 64, _MM_HINT_NTA);                                                                 \
+      _mm_prefetch((next) + (off) + 128, _MM_HINT_NTA);                                                                \
+      _mm_prefetch((next) + (off) + 192, _MM_HINT_NTA);                                                                \
+    }                                                                                                                  \
+  } while (0)
+
+/* d is 64-byte aligned and n a multiple of TURN in all of these. */
+__attribute__((target("avx512f"))) static void nt_avx512(char *d, const char *s, size_t n, const char *next)
+{
+  for (size_t i = 0; i < n; i += TURN) {
+    __m512i a = _mm512_loadu_si512(s + i), b = _mm512_loadu_si512(s + i + 64);
+    __m512i c = _mm512_loadu_si512(s + i + 128), e = _mm512_loadu_si512(s + i + 192);
+    HINT_NEXT(next, i);
+    _mm512_stream_si512((void *)(d + i), a);
+    _mm512_stream_si512((void *)(d + i + 64), b);
+    _mm512_stream_si512((void *)(d + i + 128), c);
+    _mm512_stream_si512((void *)(d + i + 192), e);
+  }
+}
+__attribute__((target("avx2"))) static void nt_avx2(char *d, const char *s, size_t n, const char *next)
+{
+  for (size_t i = 0; i < n; i += TURN) {
+    __m256i v[8];
+    for (unsigned k = 0; k < 8; k++)
+      v[k] = _mm256_loadu_si256((const void *)(s + i + 32 * k));
+    HINT_NEXT(next, i);
+    for (unsigned k = 0; k < 8; k++)
+      _mm256_stream_si256((void *)(d + i + 32 * k), v[k]);
+  }
+}
+__attribute__((target("avx2"))) static void cached_avx2(char *d, const char *s, size_t n)
+{
+  for (size_t i = 0; i < n; i += TURN) {
+    __m256i v[8];
+    for (unsigned k = 0; k < 8; k++)
+      v[k] = _mm256_loadu_si256((const void *)(s + i + 32 * k));
+    for (unsigned k = 0; k < 8; k++)
+      _mm256_storeu_si256((void *)(d + i + 32 * k), v[k]);
+  }
+}
+__attribute__((target("avx2"))) static void zero_avx2(char *d, size_t n)
+{
+  const __m256i z = _mm256_setzero_si256();
+  for (size_t i = 0; i < n; i += 32)
+    _mm256_stream_si256((void *)(d + i), z);
+}
+
+bool stream_available(void)
+{
+  return __builtin_cpu_supports("avx2");
+}
+
+/* Bytes until d is on a cache line. */
+static size_t head_of(const char *d, size_t n)
+{
+  size_t h = (size_t)(-(uintptr_t)d & (CACHE_LINE - 1));
+  return MIN_OF(h, n);
+}
+
+void stream_copy_cached(void *dst, const void *src, size_t n)
+{
+  char *d = dst;
+  const char *s = src;
+  if (n >= TURN && stream_available()) {
+    size_t body = n & ~(size_t)(TURN - 1);
+    cached_avx2(d, s, body);
+    d += body;
+    s += body;
+    n -= body;
+  }
+  memcpy(d, s, n);
+}
+
+void stream_copy(void *dst, const void *src, size_t n, const void *next)
+{
+  if (!stream_available()) {
+    memcpy(dst, src, n);
+    return;
+  }
+  char *d = dst;
+  const char *s = src;
+  size_t head = head_of(d, n);
+  memcpy(d, s, head);
+  d += head;
+  s += head;
+  n -= head;
+  size_t body = n & ~(size_t)(TURN - 1);
+  if (body) {
+    if (__builtin_cpu_supports("avx512f"))
+      nt_avx512(d, s, body, next);
+    else
+      nt_avx2(d, s, body, next);
+  }
+  memcpy(d + body, s + body, n - body);
+}
+
+void stream_zero(void *dst, size_t n)
+{
+  if (!stream_available()) {
+    memset(dst, 0, n);
+    return;
+  }
+  char *d = dst;
+  size_t head = head_of(d, n);
+  memset(d, 0, head);
+  d += head;
+  n -= head;
+  size_t body = n & ~(size_t)31;
+  zero_avx2(d, body);
+  memset(d + body, 0, n - body);
+}
+#else
+bool stream_available(void)
+{
+  return false;
+}
+void stream_copy_cached(void *dst, const void *src, size_t n)
+{
+  memcpy(dst, src, n);
+}
+void stream_copy(void *dst, const void *src, size_t n, const void *next)
+{
+  (void)next;
+  memcpy(dst, src, n);
+}
+void stream_zero(void *dst, size_t n)
+{
+  memset(dst, 0, n);
+}
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bare echo to compare with: two rings through private headers, SQ dequeue and CQ enqueue in another process, nothing between. */
+#ifndef BENCH_BARE_H
+#define BENCH_BARE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct bare;
+
+/* Forks the echo on CPU cpu. NULL on failure. */
+struct bare *bare_open(uint32_t entries, int cpu);
+void bare_close(struct bare *b);
+/* One 64-byte entry there and back, polling. */
+void bare_trip(struct bare *b);
+/* n entries in bursts of 32 with at most `window` under way. */
+void bare_stream(struct bare *b, uint64_t n, uint32_t window);
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The benches that `dray bench` runs. Method: bench/README.md. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/report.h"
+
+struct bench_options {
+  uint32_t rounds;   /* 0: the bench's own */
+  double seconds;    /* per measurement, 0: its own */
+  bool quick;        /* a look, not a figure: for CI */
+  const char *dir;   /* where to work (file: the filesystem under test) */
+  const char *config; /* unused: the bench starts a mover of its own */
+  uint64_t cells;    /* map, directory */
+  bool versus;       /* file: also run fio */
+  bool progress;
+};
+
+/* Each returns 0, or 1 when it could not run or a byte was wrong; results are added to the report. */
+int bench_ring(const struct bench_options *o, struct report *r);
+int bench_map(const struct bench_options *o, struct report *r);
+int bench_file(const struct bench_options *o, struct report *r);
+int bench_sessions(const struct bench_options *o, struct report *r);
+#endif

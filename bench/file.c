@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file tier, read and write, depth 32, the engine asleep between completions, against fio on the same filesystem. Every
+ * byte that was read in the last round is checked; cells are written with a pattern of their own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/fio.h"
+#include "bench/stage.h"
+#include "include/priv/bits.h"
+
+#define DEPTH 32u
+
+struct work {
+  struct dray *d;
+  struct dray_region g;
+  uint32_t block;
+  uint64_t cells;
+  uint64_t *gen; /* which pattern each cell holds */
+  uint64_t next_gen, salt;
+  bool wrong;
+  unsigned path;
+};
+
+static uint64_t pattern(const struct work *w, uint64_t cell)
+{
+  return cell << 20 ^ w->gen[cell];
+}
+
+static void submit_one(struct work *w, uint32_t slot, bool write, uint64_t cell)
+{
+  struct dray_sqe *s = dray_get_sqe(w->d);
+  uint8_t key[16];
+  stage_key(cell, key);
+  if (write)
+    dray_prep_put(s, key, w->g.id, (uint64_t)slot * w->block, w->block, DRAY_TIER_DISK);
+  else
+    dray_prep_get(s, key, w->g.id, (uint64_t)slot * w->block, w->block, DRAY_TIER_DISK);
+  s->cookie = (uint64_t)slot << 48 | cell;
+}
+
+/* Runs for ms with DEPTH directives under way. MB/s, or -1. stamp: each cell gets a pattern of its own (costs CPU, so not when timed). */
+static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t most)
+{
+  uint64_t start = stage_now_ns(), end = start + (uint64_t)ms * 1000000u, done = 0, sent = 0, under = 0;
+  char *base = w->g.base;
+  uint32_t free_slot[DEPTH], free_n = DEPTH;
+  for (uint32_t i = 0; i < DEPTH; i++)
+    free_slot[i] = i;
+  while (under || (sent < most && stage_now_ns() < end)) {
+    bool more = sent < most && stage_now_ns() < end;
+    while (more && free_n && sent < most) {
+      uint32_t slot = free_slot[--free_n];
+      uint64_t cell = check ? sent : (w->salt += 0x9e3779b97f4a7c15ull) % w->cells;
+      if (write && check) {
+        w->gen[cell] = ++w->next_gen;
+        stage_fill(base + (uint64_t)slot * w->block, w->block, pattern(w, cell));
+      } else if (write) {
+        w->gen[cell] = 0; /* whatever the slot held: not checked */
+      }
+      submit_one(w, slot, write, cell);
+      sent++;
+      under++;
+    }
+    dray_submit(w->d);
+    if (dray_wait(w->d, 1, 20000) < 1)
+      return -1;
+    for (const struct dray_cqe *c; (c = dray_peek(w->d)); dray_seen(w->d)) {
+      uint32_t slot = (uint32_t)(c->cookie >> 48);
+      uint64_t cell = c->cookie & 0xffffffffffffull;
+      if (c->status != DRAY_OK) {
+        fprintf(stderr, "bench file: %s: %s %s, errno %u\n", write ? "PUT" : "GET", dray_status_name(c->status), dray_reason_name(c->reason),
+                c->detail);
+        return -1;
+      }
+      w->path = c->path;
+      if (!write && check && !stage_check(base + (uint64_t)slot * w->block, w->block, pattern(w, cell)))
+        w->wrong = true;
+      done++;
+      under--;
+      free_slot[free_n++] = slot;
+    }
+  }
+  return (double)(done * w->block) * 1000.0 / (double)(stage_now_ns() - start);
+}
+
+static int bench_block(const struct bench_options *o, const struct stage *st, uint32_t block, uint64_t bytes, const char *fio_file,
+                       struct result *rd, struct result *wr)
+{
+  struct work w = {.block = block, .cells = bytes / block};
+  uint32_t rounds = o->rounds ? o->rounds : o->quick ? 2 : 11, ms = o->quick ? 300 : (uint32_t)((o->seconds ? o->seconds : 1.0) * 1000);
+  w.gen = calloc(w.cells, sizeof *w.gen);
+  w.d = stage_session(st, 64, 32);
+  if (!w.gen || dray_region_alloc((uint64_t)block * DEPTH, false, &w.g) < 0 || dray_region_register(w.d, &w.g) < 0)
+    return 1;
+  memset(w.g.base, 0x5a, w.g.size);
+  int bad = run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
+  for (uint32_t i = 0; !bad && i <= rounds; i++) {
+    double fr = fio_file ? fio_run(fio_file, bytes, false, block, ms) : 0;
+    double r = run(&w, false, ms, false, UINT64_MAX);
+    double fw = fio_file ? fio_run(fio_file, bytes, true, block, ms) : 0;
+    double x = run(&w, true, ms, false, UINT64_MAX);
+    bad = r < 0 || x < 0;
+    if (o->progress)
+      fprintf(stderr, "\r%u bytes, round %u/%u: read %.0f (fio %.0f), write %.0f (fio %.0f) MB/s   ", block, i, rounds, r, fr, x, fw);
+    if (i == 0 || bad)
+      continue; /* warm-up */
+    series_add(&rd->ours, r);
+    series_add(&wr->ours, x);
+    if (fr > 0 && fw > 0) {
+      series_add(&rd->theirs, fr);
+      series_add(&wr->theirs, fw);
+    }
+  }
+  if (o->progress)
+    fputc('\n', stderr);
+  rd->path = wr->path = dray_path_name(w.path);
+  rd->versus = wr->versus = fio_file ? "fio io_uring direct=1" : NULL;
+  /* what is on disk after all that must still be whole */
+  bad = bad || run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
+  rd->verified = wr->verified = !bad;
+  for (uint64_t i = 0; i < w.cells; i++) { /* the next block size starts empty */
+    uint8_t key[16];
+    stage_key(i, key);
+    dray_prep_drop(dray_get_sqe(w.d), key, 0);
+    stage_one(w.d);
+  }
+  dray_close(w.d);
+  dray_region_free(&w.g);
+  free(w.gen);
+  return bad;
+}
+
+int bench_file(const struct bench_options *o, struct report *r)
+{
+  struct stage st;
+  char disk[300], fio_file[300];
+  uint64_t bytes = o->quick ? MIB(64) : MIB(512);
+  char capacity[64];
+  snprintf(capacity, sizeof capacity, "tier.disk.capacity=%llu", (unsigned long long)(bytes * 2 + MIB(64)));
+  const char *dir = o->dir ? o->dir : ".";
+  snprintf(disk, sizeof disk, "tier.disk.path=%s/dray-bench-disk.%d", dir, (int)getpid());
+  snprintf(fio_file, sizeof fio_file, "%s/dray-bench-fio.%d", dir, (int)getpid());
+  const char *const sets[] = {"lanes=1", "log=warn", capacity, disk, NULL};
+  bool versus = o->versus && fio_present();
+  if (versus && fio_layout(fio_file, bytes) < 0) {
+    fprintf(stderr, "bench file: fio cannot lay out %s\n", fio_file);
+    return 1;
+  }
+  int bad = stage_open(&st, NULL, -1, sets) < 0;
+  if (!bad) {
+    struct result *r16 = report_add(r, "file.read.16k", "MB/s", false), *w16 = report_add(r, "file.write.16k", "MB/s", false);
+    struct result *r1m = report_add(r, "file.read.1m", "MB/s", false), *w1m = report_add(r, "file.write.1m", "MB/s", false);
+    bad = bench_block(o, &st, 16384, bytes, versus ? fio_file : NULL, r16, w16) ||
+          bench_block(o, &st, 1u << 20, bytes, versus ? fio_file : NULL, r1m, w1m);
+    stage_close(&st);
+  }
+  unlink(fio_file);
+  char cmd[400];
+  snprintf(cmd, sizeof cmd, "%s/dray-bench-disk.%d", dir, (int)getpid());
+  stage_remove(cmd);
+  return bad;
+}

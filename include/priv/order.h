@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only file with atomics and fences. Each is named by its purpose; the labels pair an acquire
+ * with its release, and docs/MEMORY_ORDER.md says why each pair is enough.
+ *
+ *   [SQ]    engine index_publish(U.sq_prod)   -> mover index_see(U.sq_prod)      slots before index
+ *   [SQC]   mover  index_publish(M.sq_cons)   -> engine index_see(M.sq_cons)     slot read before reuse
+ *   [CQ]    mover  index_publish(M.cq_prod)   -> engine index_see(M.cq_prod)     entries, results before index
+ *   [CQC]   engine index_publish(U.cq_cons)   -> mover index_see(U.cq_cons)      entry read before reuse
+ *   [BELL]  flag_raise + sleep_fence + re-check on the sleeper, index_publish + wake_fence + flag_read
+ *           on the waker: a store-load pair on both sides, so both fences are full.
+ *   [STATE] keeper state_publish(M.state)     -> engine state_see(M.state)
+ *   [STAT]  counters: relaxed, one writer, any reader
+ *   [STOP]  stop_raise -> stop_see, a flag between threads
+ *   [REF]   ref_get / ref_put, acq_rel on the last put
+ */
+#ifndef PRIV_ORDER_H
+#define PRIV_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* [SQ] [SQC] [CQ] [CQC] */
+static inline void index_publish(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
+}
+static inline uint32_t index_see(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* [BELL] the sleeper's side */
+static inline void flag_raise(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELAXED);
+}
+static inline void sleep_fence(void)
+{
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+/* [BELL] the waker's side */
+static inline void wake_fence(void)
+{
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+static inline uint32_t flag_read(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+/* [STATE] */
+static inline void state_publish(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
+}
+static inline uint32_t state_see(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* [STAT] a counter with one writing thread */
+static inline void stat_add(uint64_t *c, uint64_t n)
+{
+  __atomic_store_n(c, __atomic_load_n(c, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+static inline void stat_set(uint64_t *c, uint64_t v)
+{
+  __atomic_store_n(c, v, __ATOMIC_RELAXED);
+}
+static inline uint64_t stat_read(const uint64_t *c)
+{
+  return __atomic_load_n(c, __ATOMIC_RELAXED);
+}
+/* [STAT] a counter with several writing threads */
+static inline uint64_t stat_add_shared(uint64_t *c, uint64_t n)
+{
+  return __atomic_add_fetch(c, n, __ATOMIC_RELAXED);
+}
+static inline uint64_t stat_sub_shared(uint64_t *c, uint64_t n)
+{
+  return __atomic_sub_fetch(c, n, __ATOMIC_RELAXED);
+}
+
+/* [STOP] */
+static inline void stop_raise(uint32_t *f)
+{
+  __atomic_store_n(f, 1, __ATOMIC_RELEASE);
+}
+static inline bool stop_see(const uint32_t *f)
+{
+  return __atomic_load_n(f, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* [REF] */
+static inline void ref_get(uint32_t *r)
+{
+  __atomic_add_fetch(r, 1, __ATOMIC_RELAXED);
+}
+/* true when this was the last reference */
+static inline bool ref_put(uint32_t *r)
+{
+  return __atomic_sub_fetch(r, 1, __ATOMIC_ACQ_REL) == 0;
+}
+static inline uint32_t ref_read(const uint32_t *r)
+{
+  return __atomic_load_n(r, __ATOMIC_ACQUIRE);
+}
+
+/* The compiler must not read a peer's memory a second time through this pointer (copy once). */
+static inline void copied_once(void)
+{
+  __asm__ volatile("" ::: "memory");
+}
+/* Non-temporal stores before this are visible before what follows. */
+static inline void stream_fence(void)
+{
+#if defined(__x86_64__)
+  __asm__ volatile("sfence" ::: "memory");
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+static inline void spin_relax(void)
+{
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield" ::: "memory");
+#endif
+}
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mover/backends.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "include/priv/bits.h"
+#include "mover/fill.h"
+#include "transports/transport.h"
+
+/* An explicit list, no constructors: adding a transport is adding a line. */
+static const struct transport *const transports[] = {
+    &transport_memory,
+    &transport_cxl,
+    &transport_file,
+};
+
+static const struct transport *backend_by_name(const char *name)
+{
+  for (size_t i = 0; i < ARRAY_LEN(transports); i++)
+    if (strcmp(transports[i]->cold->name, name) == 0)
+      return transports[i];
+  return NULL;
+}
+
+int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_TIERS_MAX], uint32_t *ret_n, struct err *e)
+{
+  uint32_t n = 0;
+  int r = 0;
+  for (uint32_t i = 0; i < cfg->tiers_n; i++) {
+    const struct config_tier *t = &cfg->tier[i];
+    const struct transport *tr = backend_by_name(t->transport);
+    struct dev_config dc = {.name = t->name,
+                            .path = t->path,
+                            .capacity = t->capacity,
+                            .lanes = cfg->lanes,
+                            .depth = t->depth ? t->depth : 128,
+                            .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
+                            .numa_node = t->numa_node,
+                            .huge_pages = t->huge_pages,
+                            .buffered = t->buffered,
+                            .no_uring = t->no_uring,
+                            .owner = t->owner};
+    struct err inner = {{0}};
+    r = tr ? tr->cold->open(&dc, &inner, &ret_dev[n]) : -EINVAL;
+    if (r < 0) {
+      err_set(e, r, "tier %s: %.400s", t->name, inner.text[0] ? inner.text : strerror(-r));
+      break;
+    }
+    const struct dev_caps *c = &ret_dev[n]->caps;
+    log_line(log, LOG_INFO, "tier %s: transport %s%s, %llu MiB, unit %llu, %s%s%s", t->name, tr->cold->name,
+             c->emulated ? " (emulated)" : "", (unsigned long long)(c->capacity >> 20), (unsigned long long)c->unit,
+             c->addressable ? "addressable" : "staged", c->note[0] ? ", " : "", c->note);
+    n++;
+  }
+  if (r < 0) {
+    while (n) {
+      n--;
+      ret_dev[n]->cold->close(ret_dev[n]);
+    }
+    return r;
+  }
+  *ret_n = n;
+  return 0;
+}
+
+void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_TIERS_MAX], uint32_t n, struct store_config *ret_sc)
+{
+  memset(ret_sc, 0, sizeof *ret_sc);
+  ret_sc->pools = n;
+  for (uint32_t i = 0; i < n; i++) {
+    struct store_pool_config *p = &ret_sc->pool[i];
+    const struct config_tier *t = &cfg->tier[i];
+    snprintf(p->name, sizeof p->name, "%s", t->name);
+    p->tier = (uint8_t)dray_tier_by_name(t->name);
+    p->attendable = dev[i]->caps.addressable && dev[i]->caps.isolation != DEV_HIDDEN && profile_attendable(&cfg->policy.profiles, p->tier);
+    p->dev = dev[i];
+    p->capacity = t->capacity && t->capacity < dev[i]->caps.capacity ? t->capacity : dev[i]->caps.capacity;
+    p->slab_bytes_max = t->slab_bytes ? t->slab_bytes : MIB(64);
+  }
+  ret_sc->cells_max = cfg->cells_max;
+  ret_sc->leases_max = cfg->leases_max;
+  ret_sc->slabs_max = FILL_INDEX_BASE;
+  ret_sc->seed = 0x9e3779b97f4a7c15ull;
+}

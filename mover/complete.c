@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes have arrived, or not: settles with the store, makes the outcome, tells the job. */
+#include <string.h>
+
+#include "include/priv/bits.h"
+#include "mover/admit.h"
+#include "mover/daemon.h"
+#include "mover/fill.h"
+#include "mover/lane.h"
+#include "mover/grant.h"
+#include "mover/session.h"
+#include "mover/step.h"
+
+void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t item, const struct outcome *o)
+{
+  if (o->bytes && o->status == DRAY_OK) {
+    stat_add(&l->stats.bytes_by_path[o->path], o->bytes);
+    stat_add(&l->stats.bytes_by_tier[o->tier], o->bytes);
+  }
+  if (!j->items) {
+    j->out = *o;
+    job_finish(l, s, j);
+    return;
+  }
+  struct dray_item_result *r = &s->results[j->first_item + item];
+  struct dray_item_result v = {.object = o->object,
+                               .off = o->off,
+                               .bytes = saturate_u32(o->bytes),
+                               .slab = o->slab,
+                               .reason = o->reason,
+                               .path = o->path,
+                               .tier = o->tier};
+  *r = v; /* visible with the DONE: [CQ] */
+  stat_add(&l->stats.items, 1);
+  j->out.bytes += o->bytes;
+  if (o->status == DRAY_OK) {
+    j->out.path = MAX_OF(j->out.path, o->path);
+    j->out.tier = o->tier;
+    j->out.flags |= o->flags;
+  } else {
+    if (j->failed++ == 0 || item < j->first_failed) {
+      j->first_failed = item;
+      j->out.reason = o->reason;
+      j->out.status = o->status;
+      j->out.detail = item;
+    }
+  }
+  if (++j->items_done < j->items)
+    return;
+  if (j->failed == 0) {
+    j->out.status = DRAY_OK;
+    j->out.reason = DRAY_REASON_OK;
+  } else if (j->failed < j->items && j->out.status == DRAY_REFUSED) {
+    j->out.status = DRAY_FAULT; /* a part was done: the results say which */
+  }
+  job_finish(l, s, j);
+}
+
+void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
+{
+  struct store *st = l->d->store;
+  struct session *s = t->s;
+  struct job *j = t->job;
+  uint32_t item = t->item;
+  if (t->from.slab)
+    store_unpin(st, t->from);
+  if (t->to.slab)
+    store_unpin(st, t->to);
+  list_remove(&t->run);
+  list_remove(&t->link);
+  s->steps_n--;
+  l->free_steps[l->free_steps_n++] = (uint32_t)(t - l->steps);
+  complete_item(l, s, j, item, o);
+}
+
+/* CRC over what the step moved, for the cell or against it. OK, CRC_MISMATCH, PAGE_LOST. */
+static unsigned settle_crc(struct step *t, struct outcome *o)
+{
+  uint32_t crc;
+  bool verify = t->job->req.sqe.flags & DRAY_VERIFY_CRC;
+  if (!verify || (t->kind == STEP_GET && (!t->facts.has_crc || t->len != t->facts.len)))
+    return DRAY_REASON_OK;
+  if (span_crc(&t->mem, t->len, &crc) < 0)
+    return DRAY_PAGE_LOST;
+  t->cell.crc = crc;
+  o->flags |= DRAY_CRC_CHECKED;
+  return t->kind == STEP_GET && crc != t->facts.crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
+}
+
+/* The staged copy becomes the cell's, and is leased. Somebody may have staged it meanwhile: then theirs is leased. */
+static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
+{
+  struct store *st = l->d->store;
+  struct cell_facts f = t->facts;
+  struct slot_ref slot = t->to;
+  unsigned r = store_add_copy(st, &t->facts, t->to);
+  if (r == DRAY_REASON_OK) {
+    t->to.slab = 0; /* the step's pin becomes the lease's */
+  } else if (r == DRAY_EXISTS) {
+    slot.slab = 0;
+    r = store_find(st, t->s->tenant, t->facts.key, store_pool(st, t->pool)->tier, (uint32_t)(l->now_ns / 1000000u), &f, &slot);
+    if (r == DRAY_REASON_OK && !slot.slab)
+      r = DRAY_ABSENT;
+  }
+  if (r != DRAY_REASON_OK)
+    return r;
+  grant_read(l, t->s, &f, slot, o);
+  o->flags |= DRAY_STAGED_FIRST;
+  if (o->status == DRAY_OK)
+    o->path = t->path; /* what was in fact done */
+  return o->reason;
+}
+
+static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
+{
+  struct store *st = l->d->store;
+  struct cell_facts f;
+  uint32_t now_ms = (uint32_t)(l->now_ns / 1000000u);
+  unsigned r = DRAY_REASON_OK;
+  switch (t->kind) {
+  case STEP_PUT:
+  case STEP_FILL:
+    r = settle_crc(t, o);
+    if (r == DRAY_REASON_OK)
+      r = store_commit(st, &t->cell, t->to, now_ms, &f);
+    if (r == DRAY_REASON_OK)
+      o->object = (uint64_t)f.gen << 32 | f.idx;
+    if (r == DRAY_REASON_OK && t->kind == STEP_FILL) {
+      struct lease_info lease;
+      if (store_lease_end(st, t->s->idx, t->lease, false, &lease) == DRAY_REASON_OK)
+        fill_free(l->d, lease.ctx);
+    }
+    return r;
+  case STEP_GET:
+    return settle_crc(t, o);
+  case STEP_STAGE:
+    return settle_stage(l, t, o);
+  case STEP_MOVE: {
+    struct slot_mem from;
+    store_slot_mem(st, t->from, &from);
+    return store_move_copy(st, &t->facts, from.pool, t->to);
+  }
+  case STEP_PUBLISH:
+    r = store_publish(st, &t->facts, t->cell.who.scope, t->cell.taint, t->cell.mkey, t->to, &f);
+    if (r == DRAY_REASON_OK)
+      o->object = (uint64_t)f.gen << 32 | f.idx;
+    return r;
+  default:
+    return DRAY_REASON_OK;
+  }
+}
+
+/* A FENCED directive's sync is over: the directive itself follows. */
+static void complete_fence(struct lane *l, struct step *t)
+{
+  struct session *s = t->s;
+  struct job *j = t->job;
+  list_remove(&t->run);
+  list_remove(&t->link);
+  s->steps_n--;
+  l->free_steps[l->free_steps_n++] = (uint32_t)(t - l->steps);
+  if (!j->stop && !t->reason) {
+    admit_resume(l, s, j);
+    return;
+  }
+  if (!j->stop)
+    j->stop = t->reason;
+  admit_stop(l, s, j);
+}
+
+void complete_step(struct lane *l, struct step *t)
+{
+  struct store *st = l->d->store;
+  struct outcome o = {.path = t->path, .tier = t->tier, .detail = t->detail, .reason = t->reason};
+  lane_refresh(l);
+  if (t->kind == STEP_SYNC && t->job->req.sqe.op != DRAY_FENCE) {
+    complete_fence(l, t);
+    return;
+  }
+  if (!o.reason) {
+    o.bytes = t->bytes;
+    o.reason = (uint16_t)settle(l, t, &o);
+    if (o.reason == DRAY_REASON_OK) {
+      o.status = DRAY_OK;
+      complete_step_end(l, t, &o);
+      return;
+    }
+  }
+  /* what arrived in the engine's memory is truly there; what arrived in a slot that is thrown away is not */
+  bool visible = t->kind == STEP_GET || t->kind == STEP_COPY;
+  o.bytes = visible ? t->good : 0;
+  if (t->to.slab)
+    store_discard(st, t->to);
+  switch (o.reason) {
+  case DRAY_REASON_CANCELED:
+  case DRAY_ABORTED:
+  case DRAY_SHUTTING_DOWN:
+    o.status = o.bytes ? DRAY_FAULT : DRAY_CANCELED;
+    break;
+  case DRAY_IO_ERROR:
+  case DRAY_SHORT_IO:
+  case DRAY_CRC_MISMATCH:
+  case DRAY_PAGE_LOST:
+  case DRAY_POISONED:
+    o.status = DRAY_FAULT;
+    break;
+  case DRAY_NO_SPACE:
+    o.status = t->cut ? DRAY_FAULT : DRAY_REFUSED;
+    break;
+  default:
+    o.status = o.bytes ? DRAY_FAULT : DRAY_REFUSED;
+  }
+  if (o.status == DRAY_REFUSED || o.status == DRAY_CANCELED)
+    o.path = DRAY_PATH_NONE;
+  complete_step_end(l, t, &o);
+}

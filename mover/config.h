@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the operator wants: embedded default < file (YAML) < DRAY_* < flags. Parsed and validated whole before
+ * anything starts; the strings belong to the config.
+ */
+#ifndef MOVER_CONFIG_H
+#define MOVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <dray/ring_abi.h>
+
+#include "include/priv/err.h"
+#include "policy/snapshot.h"
+#include "transports/transport.h"
+
+#define CONFIG_TIERS_MAX 8
+#define CONFIG_TENANTS_MAX 256
+
+struct config_tier {
+  const char *name;      /* profile name: dram numa_far cxl disk */
+  const char *transport; /* memory cxl file */
+  const char *path;
+  uint64_t capacity, slab_bytes, bounce_bytes;
+  uint32_t depth;
+  int32_t numa_node;
+  bool huge_pages, buffered, no_uring;
+  const char *owner;
+};
+struct config_tenant {
+  const char *name;
+  const char *token;  /* NULL: none */
+  const char *socket; /* NULL: none of its own */
+  int64_t uid;        /* -1: none */
+};
+struct config {
+  const char *node;
+  const char *socket, *admin;
+  int64_t socket_mode; /* octal bits */
+  uint32_t lanes;
+  int log_level;
+  bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
+  const char *calibration;
+  uint32_t tiers_n, tenants_n;
+  struct config_tier tier[CONFIG_TIERS_MAX];
+  struct config_tenant tenant[CONFIG_TENANTS_MAX];
+  uint32_t cells_max, leases_max;
+  uint32_t sessions_max, sessions_per_tenant, regions_max;
+  uint64_t pinned_max; /* bytes of registered regions per tenant */
+  uint32_t items_max;  /* outstanding BATCH items per session */
+  uint32_t drain_ms;   /* SIGTERM: how long in-flight work may take */
+  uint64_t chunk_bytes;
+  struct policy_snapshot policy;
+  void *owned; /* list of what config_free() frees */
+};
+
+/* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or /run/dray as root). */
+int config_default(struct config *c, const char *dir, struct err *e);
+/* Overlays a file. -EINVAL with file:line and key in e; *c is then only good for config_free(). */
+int config_load(struct config *c, const char *path, struct err *e);
+/* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity, tenant=<name>:<token>. */
+int config_set(struct config *c, const char *key, const char *value, struct err *e);
+/* Cross checks, reads the calibration, fixes the ladder. */
+int config_finish(struct config *c, struct err *e);
+void config_free(struct config *c);
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The YAML file, bound to a schema: unknown keys, wrong types and duplicates are errors with a line number. */
+#include "mover/config_file.h"
+
+#include <cyaml/cyaml.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "include/priv/bits.h"
+
+struct file_tier {
+  char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner;
+  bool huge_pages, buffered, no_uring;
+};
+struct file_tenant {
+  char *name, *token, *socket, *uid;
+};
+struct file_limits {
+  char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
+};
+struct file_config {
+  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms;
+  bool *auto_tenants;
+  struct file_tier *tiers;
+  unsigned tiers_count;
+  struct file_tenant *tenants;
+  unsigned tenants_count;
+  struct file_limits *limits;
+};
+
+#define TEXT(type, key) CYAML_FIELD_STRING_PTR(#key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct type, key, 1, 4096)
+#define FLAG(type, key) CYAML_FIELD_BOOL(#key, CYAML_FLAG_OPTIONAL, struct type, key)
+
+static const cyaml_schema_field_t tier_fields[] = {
+    TEXT(file_tier, name),   TEXT(file_tier, transport), TEXT(file_tier, path),      TEXT(file_tier, capacity),
+    TEXT(file_tier, slab_size), TEXT(file_tier, bounce), TEXT(file_tier, depth),     TEXT(file_tier, numa_node),
+    TEXT(file_tier, owner),  FLAG(file_tier, huge_pages), FLAG(file_tier, buffered), FLAG(file_tier, no_uring),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t tier_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
+static const cyaml_schema_field_t tenant_fields[] = {
+    TEXT(file_tenant, name), TEXT(file_tenant, token), TEXT(file_tenant, socket), TEXT(file_tenant, uid), CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t tenant_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tenant, tenant_fields)};
+static const cyaml_schema_field_t limits_fields[] = {
+    TEXT(file_limits, cells),   TEXT(file_limits, leases), TEXT(file_limits, sessions), TEXT(file_limits, sessions_per_tenant),
+    TEXT(file_limits, regions), TEXT(file_limits, pinned), TEXT(file_limits, items),    CYAML_FIELD_END,
+};
+static const cyaml_schema_field_t top_fields[] = {
+    TEXT(file_config, node),
+    TEXT(file_config, socket),
+    TEXT(file_config, admin),
+    TEXT(file_config, socket_mode),
+    TEXT(file_config, lanes),
+    TEXT(file_config, log),
+    TEXT(file_config, calibration),
+    TEXT(file_config, chunk),
+    TEXT(file_config, drain_ms),
+    CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
+    CYAML_FIELD_SEQUENCE("tiers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tiers, &tier_schema, 1,
+                         CONFIG_TIERS_MAX),
+    CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tenants, &tenant_schema, 0,
+                         CONFIG_TENANTS_MAX),
+    CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits, limits_fields),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t top_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct file_config, top_fields)};
+
+struct gathered {
+  char text[400];
+  size_t n;
+};
+/* libcyaml tells what and where in several lines; they become one. */
+static void gather(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
+{
+  struct gathered *g = ctx;
+  char line[256];
+  if (level < CYAML_LOG_ERROR)
+    return;
+  vsnprintf(line, sizeof line, fmt, args);
+  for (char *p = line; *p; p++)
+    if (*p == '\n')
+      *p = ' ';
+  if (strstr(line, "Backtrace"))
+    return;
+  int k = snprintf(g->text + g->n, sizeof g->text - g->n, "%s", line);
+  if (k > 0)
+    g->n = MIN_OF(g->n + (size_t)k, sizeof g->text - 1);
+}
+
+static int apply_tier(struct config *c, const struct file_tier *f, struct err *e)
+{
+  struct config_tier *t = &c->tier[c->tiers_n];
+  *t = (struct config_tier){.numa_node = -1, .huge_pages = f->huge_pages, .buffered = f->buffered, .no_uring = f->no_uring};
+  t->name = f->name ? config_own(c, f->name) : NULL;
+  const struct {
+    const char *key, *value;
+  } fields[] = {{"transport", f->transport}, {"path", f->path},   {"capacity", f->capacity},   {"slab_size", f->slab_size},
+                {"bounce", f->bounce},       {"depth", f->depth}, {"numa_node", f->numa_node}, {"owner", f->owner}};
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    int r = fields[i].value ? config_set_tier(c, t, fields[i].key, fields[i].value, e) : 0;
+    if (r < 0)
+      return r;
+  }
+  c->tiers_n++;
+  return 0;
+}
+
+static int apply_tenant(struct config *c, const struct file_tenant *f, struct err *e)
+{
+  uint64_t uid = 0;
+  if (!f->name)
+    return err_set(e, -EINVAL, "config: a tenant has no name");
+  if (f->uid && units_count(f->uid, 0, UINT32_MAX - 1, &uid) < 0)
+    return err_set(e, -EINVAL, "config: tenant %s: uid '%s' is not a user id", f->name, f->uid);
+  if (!f->uid && !f->token && !f->socket)
+    return err_set(e, -EINVAL, "config: tenant %s: needs a uid, a token or a socket, or nobody can be it", f->name);
+  return config_add_tenant(c, f->name, f->token, f->socket, f->uid ? (int64_t)uid : -1, e);
+}
+
+static int apply(struct config *c, const struct file_config *f, struct err *e)
+{
+  const struct file_limits none = {0}, *l = f->limits ? f->limits : &none;
+  const struct {
+    const char *key, *value;
+  } fields[] = {{"node", f->node},
+                {"socket", f->socket},
+                {"admin", f->admin},
+                {"socket_mode", f->socket_mode},
+                {"lanes", f->lanes},
+                {"log", f->log},
+                {"calibration", f->calibration},
+                {"chunk", f->chunk},
+                {"drain_ms", f->drain_ms},
+                {"limits.cells", l->cells},
+                {"limits.leases", l->leases},
+                {"limits.sessions", l->sessions},
+                {"limits.sessions_per_tenant", l->sessions_per_tenant},
+                {"limits.regions", l->regions},
+                {"limits.pinned", l->pinned},
+                {"limits.items", l->items}};
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    int r = fields[i].value ? config_set(c, fields[i].key, fields[i].value, e) : 0;
+    if (r < 0)
+      return r;
+  }
+  if (f->auto_tenants)
+    c->auto_tenants = *f->auto_tenants;
+  if (f->tiers)
+    c->tiers_n = 0; /* the file's ladder replaces the default's whole */
+  for (unsigned i = 0; i < f->tiers_count; i++) {
+    int r = apply_tier(c, &f->tiers[i], e);
+    if (r < 0)
+      return r;
+  }
+  for (unsigned i = 0; i < f->tenants_count; i++) {
+    int r = apply_tenant(c, &f->tenants[i], e);
+    if (r < 0)
+      return r;
+  }
+  return 0;
+}
+
+int config_load(struct config *c, const char *path, struct err *e)
+{
+  struct gathered g = {.n = 0};
+  const cyaml_config_t cfg = {.log_level = CYAML_LOG_ERROR,
+                              .log_fn = gather,
+                              .log_ctx = &g,
+                              .mem_fn = cyaml_mem,
+                              .flags = CYAML_CFG_NO_ALIAS};
+  struct file_config *f = NULL;
+  if (access(path, R_OK) < 0)
+    return err_set(e, -errno, "config: %s: %s", path, strerror(errno));
+  cyaml_err_t r = cyaml_load_file(path, &cfg, &top_schema, (cyaml_data_t **)&f, NULL);
+  if (r != CYAML_OK)
+    return err_set(e, -EINVAL, "config: %.120s: %s: %.300s", path, cyaml_strerror(r), g.text);
+  if (!f)
+    return 0; /* an empty file changes nothing */
+  struct err inner = {{0}};
+  int code = apply(c, f, &inner);
+  cyaml_free(&cfg, &top_schema, f, 0);
+  if (code < 0)
+    err_set(e, code, "%.120s: %.380s", path, inner.text);
+  return code;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of a pool that talks to its transport: the end of slabs, and the index of a persistent device. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "include/priv/cleanup.h"
+#include "mover/store/inside.h"
+#include "mover/store/pool.h"
+
+void pool_slab_destroy(struct store *s, struct pool *p, uint32_t idx, bool lent)
+{
+  struct slab *own = &s->slabs.own[idx];
+  if (s->slabs.rec[idx].adopted) {
+    if (own->mem.base)
+      munmap(own->mem.base, own->mem.bytes);
+    close_fd(&own->mem.fd);
+  } else {
+    p->cfg.dev->cold->slab_del(p->cfg.dev, &own->mem, lent);
+  }
+}
+
+void pool_bury(struct store *s, struct doomed *d)
+{
+  for (uint32_t i = 0; i < d->n; i++) {
+    uint32_t idx = d->slab[i];
+    struct slab_rec *r = &s->slabs.rec[idx];
+    struct pool *p = &s->pool[r->pool];
+    bool lent = true; /* nobody knows: be careful */
+    if (s->hooks.slab_gone)
+      s->hooks.slab_gone(s->hooks.ctx, r->id);
+    if (s->hooks.slab_lent)
+      lent = s->hooks.slab_lent(s->hooks.ctx, r->id);
+    pool_slab_destroy(s, p, idx, lent);
+    pthread_mutex_lock(&p->lock);
+    p->slab_bytes -= r->bytes;
+    p->dying--;
+    pthread_cond_broadcast(&p->made);
+    pthread_mutex_unlock(&p->lock);
+    slab_give(&s->slabs, idx);
+  }
+  d->n = 0;
+}
+
+/* Names that the index cannot hold whole are not cut short: two tenants must not become one. Such a cell is simply not
+   found again after a restart. */
+static bool index_name(char to[INDEX_NAME_MAX], const char *from)
+{
+  size_t n = from ? strlen(from) : 0;
+  if (n >= INDEX_NAME_MAX)
+    return false;
+  memset(to, 0, INDEX_NAME_MAX);
+  if (n)
+    memcpy(to, from, n);
+  return true;
+}
+
+int pool_index_slab(struct store *s, struct pool *p, uint32_t idx)
+{
+  struct slab_rec *r = &s->slabs.rec[idx];
+  struct dev *dev = p->cfg.dev;
+  char tenant[INDEX_NAME_MAX], agent[INDEX_NAME_MAX];
+  if (!dev->caps.persistent || !index_name(tenant, names_tenant_get(&s->names, r->tenant)) ||
+      !index_name(agent, names_agent_get(&s->names, r->agent)))
+    return 0;
+  int rc = dev->cold->index_slab(dev, &s->slabs.own[idx].mem, r->slot_bytes, r->slots, tenant, agent, r->scope);
+  r->indexed = rc == 0;
+  return rc;
+}
+
+int pool_index_put(struct store *s, const struct cell_rec *c, struct store_copy copy)
+{
+  struct dev *dev = s->pool[copy.pool].cfg.dev;
+  struct index_entry e = {.len = c->len,
+                          .crc = c->crc,
+                          .generation = c->serial,
+                          .scope = c->scope,
+                          .taint = c->state == CELL_QUARANTINED ? DRAY_QUARANTINED_TAINT : c->taint,
+                          .has_crc = c->has_crc};
+  if (!dev->caps.persistent || !store_slab(s, copy.slab)->indexed ||
+      !index_name(e.tenant, names_tenant_get(&s->names, c->tenant)) ||
+      !index_name(e.agent, names_agent_get(&s->names, c->agent)))
+    return 0;
+  memcpy(e.key, c->key, sizeof e.key);
+  names_mkey_digest(&s->names, c->mkey, e.mkey_hash);
+  return dev->cold->index_put(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot, &e);
+}
+
+void pool_index_del(struct store *s, struct store_copy copy)
+{
+  struct dev *dev = s->pool[copy.pool].cfg.dev;
+  if (dev->caps.persistent && store_slab(s, copy.slab)->indexed)
+    dev->cold->index_del(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/conform/transport_conform.h"
+
+ConformSetup conform_setup()
+{
+  ConformSetup s;
+  s.transport = &transport_cxl;
+  s.root = "/dev/shm";
+  s.path_is_file = true;
+  s.owner = "tenant-1";
+  return s;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Birth and death: engines killed, stopped, silent; the mover drained, its worker killed; restarts. */
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "tests/kit/mover.h"
+
+using kit::Engine;
+using kit::Key;
+using kit::Mover;
+using kit::say;
+
+namespace {
+/* Runs fn in a child that never returns on its own; reports through the pipe. */
+struct Child {
+  pid_t pid = -1;
+  int out = -1;
+  explicit Child(std::function<void(int)> fn)
+  {
+    int p[2];
+    if (pipe(p) < 0)
+      return;
+    pid = fork();
+    if (pid == 0) {
+      close(p[0]);
+      fn(p[1]);
+      _exit(0);
+    }
+    close(p[1]);
+    out = p[0];
+  }
+  bool ready() /* it wrote a byte */
+  {
+    char c;
+    struct pollfd f = {out, POLLIN, 0};
+    return poll(&f, 1, 20000) == 1 && read(out, &c, 1) == 1;
+  }
+  void reap()
+  {
+    if (pid > 0)
+      waitpid(pid, nullptr, 0);
+    pid = -1;
+  }
+  ~Child()
+  {
+    if (pid > 0) {
+      kill(pid, SIGKILL);
+      reap();
+    }
+    if (out >= 0)
+      close(out);
+  }
+};
+
+TEST(Life, DrainEndsSessionsAndExitsCleanly)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine e(m);
+  ASSERT_EQ(e.error(), 0);
+  ASSERT_EQ(e.put("k", 0, 1 << 20).status, DRAY_OK);
+  EXPECT_EQ(m.stop(), 0) << m.log();
+  int r = dray_wait(e.d, 1, 5000);
+  ASSERT_GE(r, 1);
+  EXPECT_EQ(dray_peek(e.d)->type, DRAY_FATAL);
+  dray_seen(e.d);
+  EXPECT_EQ(dray_wait(e.d, 1, 1000), -ECONNRESET);
+  EXPECT_EQ(dray_submit(e.d), -ECONNRESET);
+}
+
+TEST(Life, DrainAnswersWhatIsUnderWay)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine e(m, {.region = 64u << 20});
+  for (int i = 0; i < 16; i++)
+    dray_prep_put(e.sqe(), Key("d" + std::to_string(i)).b, e.region.id, 0, 32u << 20, DRAY_TIER_DISK);
+  dray_submit(e.d);
+  ASSERT_GE(dray_wait(e.d, 1, 10000), 1);
+  EXPECT_EQ(m.stop(), 0) << m.log();
+  size_t done = 0;
+  while (dray_wait(e.d, 1, 1000) >= 1) {
+    const struct dray_cqe *c = dray_peek(e.d);
+    done += c->type == DRAY_DONE;
+    dray_seen(e.d);
+  }
+  EXPECT_EQ(done, 16u);
+}
+
+TEST(Life, DeadWorkerIsReplacedAndItsSessionsAreToldFatal)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine e(m);
+  ASSERT_EQ(e.put("k", 0, 4096).status, DRAY_OK);
+  pid_t old = m.worker();
+  int64_t epoch = m.status("epoch");
+  kill(old, SIGKILL);
+  int r = dray_wait(e.d, 1, 10000);
+  ASSERT_GE(r, 1) << "an engine must not wait for a dead mover";
+  EXPECT_EQ(dray_peek(e.d)->type, DRAY_FATAL);
+  dray_seen(e.d);
+  for (int i = 0; i < 2000 && (m.worker() == old || m.worker() < 0); i++)
+    poll(nullptr, 0, 5);
+  EXPECT_NE(m.worker(), old);
+  EXPECT_EQ(m.status("epoch"), epoch + 1);
+  Engine again(m);
+  ASSERT_EQ(again.error(), 0) << m.log();
+  EXPECT_EQ(again.put("k", 0, 4096).status, DRAY_OK);
+}
+
+TEST(Life, CellsOnDiskSurviveARestartOfTheMover)
+{
+  char dir[] = "/tmp/dray-keep-XXXXXX";
+  ASSERT_NE(mkdtemp(dir), nullptr);
+  {
+    Mover m({.dir = dir});
+    ASSERT_TRUE(m.up()) << m.log();
+    Engine e(m);
+    for (int i = 0; i < 20; i++) {
+      e.fill(0, 50000, i);
+      ASSERT_EQ(e.put("keep" + std::to_string(i), 0, 50000, DRAY_TIER_DISK).status, DRAY_OK);
+    }
+    ASSERT_EQ(e.drop("keep7").status, DRAY_OK);
+    dray_prep_fence(e.sqe());
+    ASSERT_EQ(e.one().status, DRAY_OK);
+    e.close();
+    ASSERT_EQ(m.stop(), 0) << m.log();
+  }
+  {
+    Mover m({.dir = dir});
+    ASSERT_TRUE(m.up()) << m.log();
+    EXPECT_EQ(m.status("found_on_disk"), 19);
+    Engine e(m);
+    for (int i = 0; i < 20; i++) {
+      auto c = e.get("keep" + std::to_string(i), 0, 50000);
+      if (i == 7) {
+        EXPECT_EQ(c.reason, DRAY_ABSENT);
+        continue;
+      }
+      ASSERT_EQ(c.status, DRAY_OK) << i << say(c);
+      EXPECT_TRUE(e.holds(0, 50000, i)) << i;
+    }
+    Engine other(m, {.agent = "other"});
+    EXPECT_EQ(other.get("keep1", 0, 50000).reason, DRAY_SCOPE_DENIED) << "who owns it survived, too";
+    /* and after a killed worker as well */
+    kill(m.worker(), SIGKILL);
+    for (int i = 0; i < 2000 && m.status("found_on_disk") != 19; i++)
+      poll(nullptr, 0, 5);
+    Engine third(m);
+    ASSERT_EQ(third.error(), 0) << m.log();
+    EXPECT_EQ(third.get("keep3", 0, 50000).status, DRAY_OK);
+    EXPECT_TRUE(third.holds(0, 50000, 3));
+  }
+  std::string cmd = std::string("rm -rf ") + dir;
+  EXPECT_EQ(system(cmd.c_str()), 0);
+}
+
+TEST(Life, SecondMoverOnTheSameSocketSaysSo)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Mover second({.dir = m.dir()});
+  EXPECT_FALSE(second.up());
+  EXPECT_NE(m.log().find("mover"), std::string::npos);
+  Engine e(m);
+  EXPECT_EQ(e.error(), 0) << "the first one still serves";
+}
+
+TEST(Life, KilledEngineLeavesNothingBehind)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine survivor(m);
+  ASSERT_EQ(survivor.put("mine", 0, 4096).status, DRAY_OK);
+  auto killed = [&](int i) {
+    Child c([&](int out) {
+      Engine e(m, {.agent = "victim", .region = 32u << 20});
+      e.put("v", 0, 1 << 20, DRAY_TIER_DRAM);
+      e.map("v");
+      dray_prep_alloc(e.sqe(), Key("fill").b, 1 << 20, 0);
+      e.one();
+      for (int k = 0; k < 20; k++)
+        dray_prep_put(e.sqe(), Key("v").b, e.region.id, 0, 16u << 20, k % 2 ? DRAY_TIER_DISK : DRAY_TIER_DRAM);
+      dray_submit(e.d);
+      ssize_t n = write(out, "x", 1);
+      (void)n;
+      for (;;)
+        pause();
+    });
+    EXPECT_TRUE(c.ready()) << i;
+    kill(c.pid, SIGKILL);
+    c.reap();
+    EXPECT_TRUE(m.wait_status("sessions", 1)) << i;
+  };
+  for (int i = 0; i < 3; i++) /* what is made once and kept */
+    killed(i);
+  pid_t w = m.worker();
+  int fds = kit::fd_count(w), keeper_fds = kit::fd_count(m.keeper()), maps = kit::map_count(w);
+  for (int i = 0; i < 20; i++)
+    killed(i);
+  EXPECT_LE(kit::fd_count(w), fds + 2);
+  EXPECT_LE(kit::fd_count(m.keeper()), keeper_fds + 2);
+  EXPECT_LE(kit::map_count(w), maps + 4);
+  EXPECT_EQ(m.status("leases"), 0);
+  EXPECT_EQ(survivor.get("mine", 0, 4096).status, DRAY_OK);
+  EXPECT_TRUE(m.audit_clean());
+}
+
+TEST(Life, DeathIsSeenThoughAGrandchildHoldsTheSocket)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  int p[2];
+  ASSERT_EQ(pipe(p), 0);
+  Child c([&](int out) {
+    Engine e(m);
+    if (fork() == 0) { /* inherits the session's socket and outlives its parent */
+      close(out);
+      close(p[1]); /* or it would wait for itself */
+      char b;
+      ssize_t n = read(p[0], &b, 1);
+      _exit((int)n);
+    }
+    ssize_t n = write(out, "x", 1);
+    (void)n;
+    for (;;)
+      pause();
+  });
+  ASSERT_TRUE(c.ready());
+  EXPECT_EQ(m.status("sessions"), 1);
+  kill(c.pid, SIGKILL);
+  c.reap();
+  EXPECT_TRUE(m.wait_status("sessions", 0));
+  close(p[1]);
+  close(p[0]);
+}
+
+TEST(Life, DeathIsSeenThoughNobodyReapsTheZombie)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Child c([&](int out) {
+    Engine e(m);
+    ssize_t n = write(out, "x", 1);
+    (void)n;
+    for (;;)
+      pause();
+  });
+  ASSERT_TRUE(c.ready());
+  kill(c.pid, SIGKILL); /* and no waitpid */
+  EXPECT_TRUE(m.wait_status("sessions", 0));
+}
+
+TEST(Life, StoppedEngineHindersNobodyAndGoesOnAfterwards)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Child c([&](int out) {
+    Engine e(m);
+    for (uint64_t n = 0;; n++) {
+      dray_prep_nop(e.sqe());
+      if (e.one().status != DRAY_OK)
+        _exit(1);
+      ssize_t k = n % 64 == 0 ? write(out, "x", 1) : 0;
+      (void)k;
+    }
+  });
+  ASSERT_TRUE(c.ready());
+  kill(c.pid, SIGSTOP);
+  Engine e(m);
+  ASSERT_EQ(e.error(), 0);
+  for (int i = 0; i < 200; i++)
+    ASSERT_EQ(e.put("s", 0, 65536).status, DRAY_OK);
+  EXPECT_EQ(m.status("sessions"), 2);
+  kill(c.pid, SIGCONT);
+  char buf[4096];
+  while (poll(nullptr, 0, 0) == 0) {
+    struct pollfd f = {c.out, POLLIN, 0};
+    if (poll(&f, 1, 0) <= 0)
+      break;
+    ASSERT_GT(read(c.out, buf, sizeof buf), 0);
+  }
+  EXPECT_TRUE(c.ready()) << "it did not go on";
+}
+
+TEST(Life, MalformedHandshakesCostNothing)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  pid_t w = m.worker();
+  { Engine e(m); }
+  ASSERT_TRUE(m.wait_status("sessions", 0));
+  int fds = kit::fd_count(w);
+  int64_t rss = m.status("rss_kib");
+  unsigned seed = 7;
+  for (int i = 0; i < 3000; i++) {
+    int s = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un a = {};
+    a.sun_family = AF_UNIX;
+    strcpy(a.sun_path, m.socket().c_str());
+    ASSERT_EQ(connect(s, (struct sockaddr *)&a, sizeof a), 0);
+    uint8_t junk[600];
+    for (auto &b : junk)
+      b = (uint8_t)rand_r(&seed);
+    size_t n = i % 5 == 0 ? 0 : i % 5 == 1 ? 1 : i % 5 == 2 ? sizeof(struct dray_msg_hello) : (size_t)rand_r(&seed) % sizeof junk;
+    if (i % 5 == 2) {
+      uint32_t type = DRAY_MSG_HELLO;
+      memcpy(junk, &type, 4);
+    }
+    if (n)
+      send(s, junk, n, MSG_NOSIGNAL);
+    close(s);
+  }
+  Engine e(m);
+  EXPECT_EQ(e.error(), 0) << "an honest engine is still served";
+  for (int i = 0; i < 400 && kit::fd_count(w) > fds + 8; i++)
+    poll(nullptr, 0, 5);
+  EXPECT_LE(kit::fd_count(w), fds + 8);
+  EXPECT_LT(m.status("rss_kib"), rss + 8192);
+}
+
+TEST(Life, SessionCapIsSaidAndPlacesComeBack)
+{
+  Mover m({.sets = {"limits.sessions=4"}});
+  ASSERT_TRUE(m.up());
+  std::vector<std::unique_ptr<Engine>> v;
+  for (int i = 0; i < 4; i++) {
+    v.push_back(std::make_unique<Engine>(m));
+    ASSERT_EQ(v.back()->error(), 0);
+  }
+  Engine fifth(m);
+  EXPECT_EQ(fifth.error(), -EMFILE);
+  v.pop_back();
+  ASSERT_TRUE(m.wait_status("sessions", 3));
+  Engine sixth(m);
+  EXPECT_EQ(sixth.error(), 0);
+}
+
+TEST(Life, ForgedRingIndexEndsThatSessionAlone)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine good(m);
+  for (uint32_t lie : {1000u, 0x80000000u, UINT32_MAX}) {
+    Engine bad(m);
+    ASSERT_EQ(bad.error(), 0);
+    /* U starts a page before the arena's rows: the first word is sq_prod */
+    struct dray_geometry g;
+    (void)g;
+    uint32_t *sq_prod = reinterpret_cast<uint32_t *>(reinterpret_cast<char *>(dray_items(bad.d)) - (4096 + 128 * 64));
+    *sq_prod = lie;
+    dray_prep_nop(bad.sqe());
+    ASSERT_GE(dray_wait(bad.d, 1, 10000), 1) << lie;
+    EXPECT_EQ(dray_peek(bad.d)->type, DRAY_FATAL);
+    ASSERT_EQ(good.put("g", 0, 4096).status, DRAY_OK);
+  }
+  EXPECT_TRUE(m.wait_status("counters.protocol_errors", 3));
+  EXPECT_TRUE(m.wait_status("sessions", 1));
+}
+
+TEST(Life, ReadOnlyDiskPathIsOneClearLine)
+{
+  Mover m({.sets = {"tier.disk.path=/proc/dray"}});
+  EXPECT_FALSE(m.up());
+  EXPECT_NE(m.log().find("tier disk"), std::string::npos) << m.log();
+  EXPECT_NE(m.log().find("/proc/dray"), std::string::npos) << m.log();
+}
+
+TEST(Life, WithoutIoUringTheDiskTierStillServesAndSaysHow)
+{
+  kit::MoverOptions o;
+  char dir[] = "/tmp/dray-nouring-XXXXXX";
+  ASSERT_NE(mkdtemp(dir), nullptr);
+  o.config = std::string("tiers:\n  - {name: dram, transport: memory, capacity: 64MiB}\n  - {name: disk, transport: file, path: ") + dir +
+             "/d, capacity: 64MiB, no_uring: true}\n";
+  {
+    Mover m(o);
+    ASSERT_TRUE(m.up()) << m.log();
+    Engine e(m);
+    e.fill(0, 1 << 20, 3);
+    auto c = e.put("n", 0, 1 << 20, DRAY_TIER_DISK);
+    EXPECT_EQ(c.status, DRAY_OK) << say(c);
+    EXPECT_EQ(c.path, DRAY_PATH_PREAD) << say(c);
+    e.get("n", 2 << 20, 1 << 20);
+    EXPECT_TRUE(e.holds(2 << 20, 1 << 20, 3));
+  }
+  std::string cmd = std::string("rm -rf ") + dir;
+  EXPECT_EQ(system(cmd.c_str()), 0);
+}
+}  // namespace

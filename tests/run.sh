@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds, runs every suite, prints the count. The README's second command and what CI runs.
+#
+#   tests/run.sh            all: gcc, clang, sanitizers, fuzz (30 s each)
+#   tests/run.sh --quick    gcc only
+#
+# Environment: FUZZ_SECONDS (30), BUILD_DIR (build-test).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+quick=0
+[ "${1:-}" = --quick ] && quick=1
+B=${BUILD_DIR:-build-test}
+FUZZ_SECONDS=${FUZZ_SECONDS:-30}
+
+say() { printf '\n== %s\n' "$*"; }
+
+install_missing() {
+  local want missing=()
+  want=$(sed -e 's/#.*//' deploy/packages.txt | tr -s ' \n' ' ')
+  for p in $want; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing: ${missing[*]}"
+  local sudo=''
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# build DIR COMPILER CXX OPTIONS...
+build() {
+  local dir=$1 c=$2 cxx=$3
+  shift 3
+  if [ ! -f "$dir/build.ninja" ]; then
+    CC=$c CXX=$cxx meson setup "$dir" --werror "$@" >"$dir.setup.log" 2>&1 || { cat "$dir.setup.log"; exit 1; }
+  fi
+  ninja -C "$dir" >"$dir.build.log" 2>&1 || { grep -E 'error|warning|FAILED' "$dir.build.log" | head -40; exit 1; }
+}
+
+total=0 failed=0 skipped=0
+# run DIR ARGS... : meson's suites; gtest's own cases are counted from its output
+run() {
+  local dir=$1 log
+  shift
+  log="$dir/meson-logs/testlog.txt"
+  meson test -C "$dir" --no-rebuild --print-errorlogs "$@" </dev/null 2>&1 | grep -vE '^(ninja|[0-9]+/[0-9]+ .* OK )' || true
+  local ok bad skip single
+  ok=$(grep -cE '^\[       OK \]' "$log" || true)
+  bad=$(grep -cE '^\[  FAILED  \] .*\(.* ms\)$' "$log" || true)
+  skip=$(grep -cE '^\[  SKIPPED \] .*\(.* ms\)$' "$log" || true)
+  single=$(python3 - "$dir/meson-logs/testlog.json" <<'PY'
+import json, sys
+ok = bad = 0
+for line in open(sys.argv[1]):
+    t = json.loads(line)
+    if t["result"] in ("OK", "EXPECTEDFAIL", "SKIP"):
+        ok += "[ RUN" not in (t.get("stdout") or "")
+    else:
+        bad += 1
+print(ok, bad)
+PY
+  )
+  ok=$((ok + ${single% *}))
+  local programs=${single#* }
+  # a program that died without a failed case is a failure, too
+  [ "$programs" -gt "$bad" ] && bad=$programs
+  printf '%s: %d passed, %d failed, %d skipped\n' "$dir" "$ok" "$bad" "$skip"
+  grep -hE '^.*: Skipped$' -A1 "$log" | grep -vE '^--|Skipped$' | sort | uniq -c | sed 's/^/  skipped: /' || true
+  total=$((total + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+}
+
+install_missing
+mkdir -p "$B"
+
+say "gcc: all suites"
+build "$B/gcc" gcc g++ --buildtype=debugoptimized
+run "$B/gcc"
+
+if [ $quick = 0 ]; then
+  say "clang: build with -Werror"
+  build "$B/clang" clang clang++ --buildtype=debugoptimized
+  run "$B/clang" --suite unit --suite abi
+
+  say "ASan + UBSan: all suites"
+  export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  build "$B/asan" gcc g++ --buildtype=debugoptimized -Db_sanitize=address,undefined
+  run "$B/asan" --suite unit --suite conform --suite integration --suite stress -t 4
+
+  say "TSan: the mover's internals"
+  build "$B/tsan" clang clang++ --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+  TSAN_OPTIONS=halt_on_error=1 run "$B/tsan" --suite tsan -t 4
+
+  say "fuzz: $FUZZ_SECONDS s each"
+  build "$B/fuzz" clang clang++ --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled -Dtests=enabled
+  for f in take config profile handshake; do
+    work="$B/fuzz-corpus/$f"
+    mkdir -p "$work"
+    if ASAN_OPTIONS=detect_leaks=1 "$B/fuzz/tests/fuzz/fuzz-$f" -max_total_time="$FUZZ_SECONDS" -max_len=4096 -print_final_stats=1 \
+      -artifact_prefix="$B/fuzz-corpus/$f-" "$work" "tests/fuzz/corpus/$f" >"$B/fuzz-$f.log" 2>&1; then
+      printf 'fuzz-%s: %s runs, no finding\n' "$f" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$B/fuzz-$f.log")"
+      total=$((total + 1))
+    else
+      tail -40 "$B/fuzz-$f.log"
+      failed=$((failed + 1))
+    fi
+  done
+
+  say "clang-format"
+  if command -v clang-format >/dev/null; then
+    n=$(clang-format --dry-run $(git ls-files '*.c' '*.h' 2>/dev/null || find . -name '*.[ch]') 2>&1 | grep -c 'warning:' || true)
+    printf 'lines that clang-format would change: %s (told, not failed)\n' "$n"
+  fi
+fi
+
+say "count"
+printf 'tests: %d passed, %d failed, %d skipped\n' "$total" "$failed" "$skipped"
+[ "$failed" = 0 ]

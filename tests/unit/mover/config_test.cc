@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+extern "C" {
+#include "mover/config.h"
+}
+
+namespace {
+class Config : public ::testing::Test {
+ protected:
+  struct config c;
+  struct err e = {};
+  std::string path = "/tmp/dray-config-test." + std::to_string(getpid()) + ".yaml";
+  void SetUp() override { ASSERT_EQ(config_default(&c, "/tmp/x", &e), 0); }
+  void TearDown() override
+  {
+    config_free(&c);
+    unlink(path.c_str());
+  }
+  int load(const std::string &text)
+  {
+    std::ofstream(path) << text;
+    int r = config_load(&c, path.c_str(), &e);
+    return r < 0 ? r : config_finish(&c, &e);
+  }
+};
+
+TEST_F(Config, DefaultNeedsNoFile)
+{
+  ASSERT_EQ(config_finish(&c, &e), 0) << e.text;
+  EXPECT_EQ(c.tiers_n, 3u);
+  EXPECT_STREQ(c.socket, "/tmp/x/dray.sock");
+  EXPECT_EQ(c.policy.ladder[0], DRAY_TIER_DRAM);
+  EXPECT_EQ(c.policy.ladder[2], DRAY_TIER_DISK);
+}
+
+TEST_F(Config, FileReplacesTheLadderAndKeepsTheRest)
+{
+  ASSERT_EQ(load("lanes: 2\n"
+                 "tiers:\n"
+                 "  - {name: disk, transport: file, path: /tmp/d, capacity: 2GiB, depth: 64}\n"
+                 "  - {name: dram, transport: memory, capacity: 512MiB, huge_pages: true}\n"
+                 "tenants:\n"
+                 "  - {name: a, uid: 1000}\n"
+                 "  - {name: b, token: secret}\n"
+                 "limits: {sessions: 7, pinned: 1GiB}\n"
+                 "auto_tenants: false\n"),
+            0)
+      << e.text;
+  EXPECT_EQ(c.lanes, 2u);
+  ASSERT_EQ(c.tiers_n, 2u);
+  EXPECT_STREQ(c.tier[0].name, "dram") << "hottest first, whatever the file's order";
+  EXPECT_TRUE(c.tier[0].huge_pages);
+  EXPECT_EQ(c.tier[1].capacity, 2ull << 30);
+  EXPECT_EQ(c.tenants_n, 2u);
+  EXPECT_EQ(c.tenant[0].uid, 1000);
+  EXPECT_STREQ(c.tenant[1].token, "secret");
+  EXPECT_EQ(c.sessions_max, 7u);
+  EXPECT_FALSE(c.auto_tenants);
+  EXPECT_STREQ(c.socket, "/tmp/x/dray.sock");
+}
+
+TEST_F(Config, UnknownKeyNamesItAndItsLine)
+{
+  EXPECT_EQ(load("lanes: 1\nlanse: 2\n"), -EINVAL);
+  EXPECT_NE(std::string(e.text).find("lanse"), std::string::npos) << e.text;
+  EXPECT_NE(std::string(e.text).find("line: "), std::string::npos) << e.text;
+}
+
+TEST_F(Config, EachBadValueIsRefusedWithItsKey)
+{
+  const struct {
+    const char *text, *says;
+  } bad[] = {
+      {"lanes: -1\n", "lanes"},
+      {"lanes: 0\n", "lanes"},
+      {"lanes: 65\n", "lanes"},
+      {"lanes: two\n", "lanes"},
+      {"lanes: \"\"\n", "lanes"},
+      {"chunk: 99999999999999999999\n", "chunk"},
+      {"chunk: 5000\n", "chunk"},
+      {"chunk: -1\n", "chunk"},
+      {"log: loud\n", "log"},
+      {"socket_mode: 0999\n", "socket_mode"},
+      {"limits: {sessions: -1}\n", "limits.sessions"},
+      {"limits: {sessions: 0}\n", "limits.sessions"},
+      {"limits: {pinned: lots}\n", "limits.pinned"},
+      {"tiers: [{name: dram, transport: memory, capacity: -1}]\n", "capacity"},
+      {"tiers: [{name: dram, transport: memory}]\n", "capacity"},
+      {"tiers: [{name: dram, transport: memory, capacity: 0}]\n", "capacity"},
+      {"tiers: [{name: dram, transport: teleport, capacity: 1GiB}]\n", "transport"},
+      {"tiers: [{name: ram, transport: memory, capacity: 1GiB}]\n", "ram"},
+      {"tiers: [{transport: memory, capacity: 1GiB}]\n", "tier"},
+      {"tiers: [{name: disk, transport: file, capacity: 1GiB}]\n", "path"},
+      {"tiers: [{name: dram, transport: memory, capacity: 1GiB}, {name: dram, transport: memory, capacity: 1GiB}]\n", "twice"},
+      {"tiers: []\n", "tier"},
+      {"tenants: [{name: a}]\n", "a"},
+      {"tenants: [{name: a, uid: 65534}]\n", "65534"},
+      {"tenants: [{name: a, uid: -1}]\n", "uid"},
+      {"tenants: [{name: a, uid: 99999999999}]\n", "uid"},
+      {"tenants: [{name: \"a b\", uid: 1}]\n", "a b"},
+      {"tenants: [{name: a, uid: 1}, {name: a, uid: 2}]\n", "twice"},
+      {"tenants: [{name: a, uid: 1}, {name: b, uid: 1}]\n", "told apart"},
+      {"tenants: [{name: a, token: x}, {name: b, token: x}]\n", "told apart"},
+      {"calibration: /nonexistent\n", "/nonexistent"},
+      {"lanes: [1, 2]\n", "lanes"},
+      {"lanes: 1\nlanes: 2\n", "lanes"},
+      {"{", ""},
+      {"- a\n", ""},
+  };
+  for (auto &b : bad) {
+    config_free(&c);
+    ASSERT_EQ(config_default(&c, "/tmp/x", &e), 0);
+    e.text[0] = 0;
+    EXPECT_LT(load(b.text), 0) << b.text;
+    EXPECT_NE(std::string(e.text).find(b.says), std::string::npos) << b.text << " -> " << e.text;
+    EXPECT_NE(e.text[0], 0) << b.text;
+  }
+}
+
+TEST_F(Config, MegabyteOfTextIsNotACrash)
+{
+  EXPECT_LT(load("node: " + std::string(1 << 20, 'x') + "\n"), 0);
+  EXPECT_LT(load("tenants: [{name: " + std::string(1 << 20, 'x') + ", uid: 1}]\n"), 0);
+}
+
+TEST_F(Config, FlagsOverrideByDottedName)
+{
+  ASSERT_EQ(config_set(&c, "tier.dram.capacity", "3GiB", &e), 0);
+  EXPECT_EQ(c.tier[0].capacity, 3ull << 30);
+  EXPECT_EQ(config_set(&c, "tier.hbm.capacity", "3GiB", &e), -EINVAL);
+  EXPECT_EQ(config_set(&c, "tier.dram.colour", "red", &e), -EINVAL);
+  EXPECT_EQ(config_set(&c, "nothing", "1", &e), -EINVAL);
+  ASSERT_EQ(config_set(&c, "tenant", "t1:tok:en", &e), 0);
+  EXPECT_STREQ(c.tenant[0].token, "tok:en");
+  EXPECT_EQ(config_set(&c, "tenant", "t1", &e), -EINVAL);
+}
+
+TEST_F(Config, CalibrationChangesTheProfile)
+{
+  std::string cal = path + ".json";
+  std::ofstream(cal) << "{\"label\":\"m\",\"tiers\":{\"cxl\":{\"Coherent\":false}}}";
+  ASSERT_EQ(config_set(&c, "calibration", cal.c_str(), &e), 0);
+  ASSERT_EQ(config_finish(&c, &e), 0) << e.text;
+  EXPECT_FALSE(profile_attendable(&c.policy.profiles, DRAY_TIER_CXL));
+  EXPECT_TRUE(profile_attendable(&c.policy.profiles, DRAY_TIER_DRAM));
+  unlink(cal.c_str());
+}
+
+TEST_F(Config, LongDirectoryIsRefusedBeforeASocketIs)
+{
+  struct config d;
+  EXPECT_EQ(config_default(&d, ("/" + std::string(200, 'x')).c_str(), &e), -EINVAL);
+  config_free(&d);
+}
+}  // namespace

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a transport is: two const tables of functions over one opened pool device. This header is the
+ * specification; transports/stub.h gives every op a function that says "not supported", so the core
+ * never tests for NULL; transports/check.h holds the checks that the core makes once for all of them.
+ *
+ * Life: open (keeper, before the fork: devices, rings, registered buffers) -> start (worker, after the
+ * fork) -> slab_add / submit / poll / slab_del -> stop -> close. A worker that dies leaves a device that
+ * quiesce() brings to rest in the keeper: when it returns, no byte of an old xfer lands any more.
+ *
+ * Threads: cold ops may be called from any thread of the worker and lock for themselves. Hot ops of
+ * lane l are called by lane l's thread alone, so they need no lock among themselves.
+ *
+ * A transport never calls up, never logs, keeps no global state and never waits without a deadline.
+ * Functions return 0 or -errno; expected ends of an xfer are done records, not errors.
+ */
+#ifndef TRANSPORTS_TRANSPORT_H
+#define TRANSPORTS_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "include/priv/err.h"
+#include "transports/xfer.h"
+
+struct dev; /* one opened pool device; each transport embeds it first in its own struct */
+
+/* How the engine-visible isolation of a device is cut. */
+enum dev_isolation {
+  DEV_PER_SLAB = 1, /* each slab has an fd of its own: any tenant */
+  DEV_PRIVATE = 2,  /* the whole device is one unit and belongs to one tenant */
+  DEV_SHARED = 3,   /* the whole device is one unit and holds published cells only */
+  DEV_HIDDEN = 4,   /* no fd of it ever leaves the mover (file tier): any tenant */
+};
+
+/* What the configuration says of a pool; strings live as long as the device. */
+struct dev_config {
+  const char *name;      /* pool name, for errors */
+  const char *path;      /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL */
+  uint64_t capacity;     /* bytes; 0: all there is (cxl device or file) */
+  uint32_t lanes;        /* 1..64 */
+  uint32_t depth;        /* file: xfers in flight per lane, 1..1024 */
+  uint64_t bounce_bytes; /* file: bounce memory per lane */
+  int32_t numa_node;     /* -1: none */
+  bool huge_pages;       /* ask for hugetlb, and for THP where there is none */
+  bool buffered;         /* file: no O_DIRECT (then path says io_uring_buffered) */
+  bool no_uring;         /* file: use the pread/pwrite pool although io_uring is there (tests, filters) */
+  const char *owner;     /* cxl single device or file: tenant that owns it; "shared": published cells only */
+};
+
+/* What an opened device is. Filled by open; constant after. */
+struct dev_caps {
+  uint64_t capacity;     /* bytes for slabs */
+  uint64_t unit;         /* slab sizes and offsets are multiples of this (a power of two) */
+  uint32_t align;        /* I/O on whole multiples of this is zero-copy; anything else bounces */
+  bool addressable;      /* slab_mem.base is valid: CPU loads and stores reach the bytes */
+  bool persistent;       /* keeps an index (index_* ops work) */
+  bool emulated;         /* stands in for a device: all output must say so */
+  bool asynchronous;     /* submit returns before the bytes are in place */
+  enum dev_isolation isolation;
+  char owner[64];        /* DEV_PRIVATE: the tenant's name */
+  char note[160];        /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
+};
+
+/* One slab's memory. Made by slab_add, owned by the caller until slab_del. */
+struct slab_mem {
+  uint64_t bytes;
+  uint64_t dev_off; /* where in the device; 0 for memory */
+  void *base;       /* the mover's mapping, NULL when the device is not addressable */
+  int fd;           /* for engines, read-only to them (sealed, mode 0400 or O_RDONLY); -1 when hidden */
+  uint64_t fd_off;  /* where the slab starts in fd */
+  uint32_t unit;    /* the transport's own handle */
+};
+
+/* What a persistent device remembers of one cell. */
+#define INDEX_NAME_MAX 32
+struct index_entry {
+  uint8_t key[16];
+  uint8_t mkey_hash[16]; /* digest of the materialization key, zero: none */
+  char tenant[INDEX_NAME_MAX];
+  char agent[INDEX_NAME_MAX];
+  uint64_t len;
+  uint32_t crc; /* CRC32C of the bytes when has_crc */
+  uint32_t generation;
+  uint8_t scope, taint, has_crc, zero; /* taint 0: not judged yet */
+};
+
+/* Called by index_scan for each valid slab, then for each valid cell in it. Return 0 to go on. */
+struct index_visitor {
+  void *ctx;
+  int (*slab)(void *ctx, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots,
+              const char *tenant, const char *agent, uint8_t scope);
+  int (*cell)(void *ctx, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
+};
+
+/* Cold ops. Size first, so that a table compiled against another header is refused. */
+struct transport_cold {
+  uint32_t size; /* sizeof(struct transport_cold) */
+  const char *name;
+  uint8_t tier_default; /* enum dray_tier */
+
+  /* Opens the pool's device and fills ret_dev->caps. Runs in the keeper before the fork. -ENOENT, -EBUSY,
+     -EINVAL, -EACCES, -ENODEV, -ENOSPC, -ENOMEM, each with a text that names the path and the fix. */
+  int (*open)(const struct dev_config *cfg, struct err *e, struct dev **ret_dev);
+  /* After the fork, in the worker, before any hot op. */
+  int (*start)(struct dev *d, struct err *e);
+  /* In the worker: no hot op follows. Everything in flight has been polled. */
+  void (*stop)(struct dev *d);
+  /* In the keeper after a worker died: waits, at most deadline_ms, until nothing of it can land any more.
+     0, or -ETIMEDOUT. Afterwards start may be called in a new worker. */
+  int (*quiesce)(struct dev *d, uint32_t deadline_ms);
+  void (*close)(struct dev *d);
+
+  /* bytes is a multiple of caps.unit. The memory reads as zero or is never readable before it is written.
+     0 (with a text in e when it is less than asked: no huge pages left); -ENOSPC (device full, or disk full: then e
+     says so), -ENOMEM, -EMFILE, -EINVAL (size; caps.persistent: before index_scan of what is there). A device that
+     is one unit gives every slab the same fd: it is the device's, only slab_del's caller stops using it. */
+  int (*slab_add)(struct dev *d, uint64_t bytes, struct err *e, struct slab_mem *ret_mem);
+  /* No xfer on it is in flight. lent: an fd of it left the mover, so its memory is not reused for
+     another tenant without zeroing (memory: the memfd is closed, which destroys it). */
+  void (*slab_del)(struct dev *d, struct slab_mem *mem, bool lent);
+
+  /* caps.persistent: remembers slabs and cells. index_slab is called once after slab_add. The entry is written
+     after its bytes, removal before the slot is reused. Cheap: a store into a mapped page. 0, -ENOSPC, -EIO. */
+  int (*index_slab)(struct dev *d, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
+                    const char *agent, uint8_t scope);
+  int (*index_put)(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
+  void (*index_del)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
+  /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted. */
+  int (*index_scan)(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
+};
+
+/* Hot ops. */
+struct transport_hot {
+  uint32_t size;
+  /* Takes the xfer (already checked by xfer_check). 0: exactly one done record will follow from poll.
+     -EAGAIN: full, try after poll; nothing else. Never blocks; a synchronous transport does the copy here. */
+  int (*submit)(struct dev *d, uint32_t lane, const struct xfer *x);
+  /* Pushes what submit gathered to the device. Called once per sweep. */
+  void (*flush)(struct dev *d, uint32_t lane);
+  /* Up to n done records. Never blocks. */
+  uint32_t (*poll)(struct dev *d, uint32_t lane, struct xfer_done *done, uint32_t n);
+  /* An fd that is readable when poll has something, -1 when the transport is synchronous. */
+  int (*poll_fd)(struct dev *d, uint32_t lane);
+  /* Xfers taken and not yet returned by poll. */
+  uint32_t (*in_flight)(struct dev *d, uint32_t lane);
+};
+
+struct transport {
+  const struct transport_cold *cold;
+  const struct transport_hot *hot;
+};
+
+struct dev {
+  const struct transport_cold *cold;
+  const struct transport_hot *hot; /* loud dummies until start and after stop */
+  struct dev_caps caps;
+};
+
+extern const struct transport transport_memory;
+extern const struct transport transport_cxl;
+extern const struct transport transport_file;
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One piece of work for one transport, and its end. mover/dispatch.c makes an xfer of at most a chunk,
+ * a transport's poll makes the done record, mover/complete.c reads it. Both are plain data.
+ */
+#ifndef TRANSPORTS_XFER_H
+#define TRANSPORTS_XFER_H
+
+#include <stdint.h>
+
+/* 0 is no operation. */
+enum xfer_op {
+  XFER_READ = 1,  /* slab -> memory */
+  XFER_WRITE = 2, /* memory -> slab */
+  XFER_COPY = 3,  /* memory -> memory; only transports with caps.addressable take it */
+  XFER_SYNC = 4,  /* what was written before is durable when done; no memory side */
+};
+
+enum xfer_flag {
+  XFER_READ_SOON = 1 << 0, /* a CPU reads the destination next: keep it in cache */
+};
+
+/* A contiguous piece of the mover's own address space. */
+struct xfer_vec {
+  void *base;
+  uint64_t len;
+};
+
+#define XFER_VECS_MAX 256
+
+struct xfer {
+  uint64_t cookie; /* comes back in the done record; any value */
+  uint8_t op;      /* enum xfer_op */
+  uint8_t flags;   /* enum xfer_flag */
+  uint16_t nvec;   /* pieces of the memory side, 1..XFER_VECS_MAX (SYNC: 0) */
+  uint16_t nsrc;   /* COPY: pieces of the source; otherwise 0 */
+  uint64_t slab_off; /* READ, WRITE: byte offset in the slab; the bytes are contiguous there */
+  uint64_t bytes;    /* sum over vec (and over src) */
+  const struct slab_mem *slab; /* READ, WRITE: from slab_add, alive until the done record */
+  const struct xfer_vec *vec;  /* memory side (COPY: destination); array and memory alive until the done record */
+  const struct xfer_vec *src;  /* COPY: source */
+};
+
+/* How an xfer ended. 0 is no status. */
+enum xfer_status {
+  XFER_OK = 1,
+  XFER_FAILED = 2, /* reason and err say why; bytes is the prefix that is in place */
+};
+
+struct xfer_done {
+  uint64_t cookie;
+  uint8_t status;  /* enum xfer_status */
+  uint8_t path;    /* enum dray_path: what was in fact done */
+  uint16_t reason; /* enum dray_reason, DRAY_REASON_OK when XFER_OK */
+  int32_t err;     /* the provider's own code (errno), 0 when XFER_OK */
+  uint64_t bytes;  /* truly in place, a prefix */
+};
+#endif

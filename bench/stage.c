@@ -99,6 +99,8 @@ int stage_open(struct stage *s, const char *base, int cpu, const char *const *se
   if (s->pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* a bench that crashes leaves no mover behind */
     stage_pin(cpu);
+    unsetenv("DRAYD_SOCKET"); /* the bench's own directory decides */
+    unsetenv("DRAYD_ADMIN");
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd >= 0)
       dup2(fd, STDERR_FILENO);
@@ -142,7 +144,7 @@ void stage_close(struct stage *s)
 
 struct dray *stage_session(const struct stage *s, uint32_t entries, uint32_t items)
 {
-  struct dray_params p = {.size = sizeof p, .socket = s->socket, .agent = "bench", .entries = entries, .items = items};
+  struct dray_params p = {.size = sizeof p, .socket = s->socket, .agent = "bench", .entries = entries, .items = items, .spin_us = 1};
   struct dray *d = NULL;
   int r = dray_open(&p, &d);
   if (r < 0) {

@@ -17,8 +17,7 @@
 #include "include/priv/cleanup.h"
 #include "include/priv/order.h"
 
-#define SETS_MAX (REPLAY_TENANTS_MAX + 8)
-#define SET_BYTES 192
+#define SET_BYTES 64
 
 /* Tenants of our own mover have secrets of our own. */
 static void name_tenants(struct replay_options *o)
@@ -52,13 +51,32 @@ static uint64_t unbounded(const struct replay_options *o, const struct trace_ide
   return ideal->unique * (block + block / 8 + 512) + o->tenants * MAX_OF(MIB(128), 2 * block) + MIB(64);
 }
 
+/* Tenants go into a file and not on a command line, where everybody could read their secrets. */
+static int write_tenants(const struct replay_options *o, char *path, size_t room)
+{
+  const char *dir = getenv("TMPDIR");
+  snprintf(path, room, "%s/dray-tenants-XXXXXX", dir && *dir ? dir : "/tmp");
+  int fd = mkstemp(path);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  if (!f) {
+    fprintf(stderr, "dray replay: %s: %s\n", path, strerror(errno));
+    return -errno;
+  }
+  fputs("tenants:\n", f);
+  for (uint32_t i = 0; i < o->tenants; i++)
+    fprintf(f, "  - {name: \"%s\", token: \"%s\"}\n", o->tenant[i].name, o->tenant[i].token);
+  if (fclose(f) == 0)
+    return 0;
+  unlink(path);
+  return -EIO;
+}
+
 static int own_mover(struct replay_options *o, const struct trace_ideal *ideal, struct stage *ret_stage)
 {
-  char text[SETS_MAX][SET_BYTES];
-  const char *sets[SETS_MAX + 1];
+  char dram[SET_BYTES], cxl[SET_BYTES], disk[SET_BYTES], tenants[300];
+  const char *const sets[] = {"log=warn", dram, cxl, disk, NULL};
   uint64_t all = unbounded(o, ideal), have = available_bytes(),
-           need = (o->dram ? o->dram : ideal->unique * o->segs * o->seg_bytes);
-  int n = 0;
+           need = o->dram ? o->dram : ideal->unique * o->segs * o->seg_bytes;
   if (have && need > have) {
     char a[32], b[32];
     fprintf(stderr,
@@ -67,16 +85,21 @@ static int own_mover(struct replay_options *o, const struct trace_ideal *ideal, 
     return -ENOMEM;
   }
   name_tenants(o);
-  snprintf(text[n++], SET_BYTES, "log=warn");
-  snprintf(text[n++], SET_BYTES, "tier.dram.capacity=%llu", (unsigned long long)(o->dram ? o->dram : all));
-  snprintf(text[n++], SET_BYTES, "tier.cxl.capacity=%llu", (unsigned long long)(o->cxl ? o->cxl : all));
-  snprintf(text[n++], SET_BYTES, "tier.disk.capacity=%llu", (unsigned long long)(o->disk ? o->disk : all));
-  for (uint32_t i = 0; i < o->tenants; i++)
-    snprintf(text[n++], SET_BYTES, "tenant=%s:%s", o->tenant[i].name, o->tenant[i].token);
-  for (int i = 0; i < n; i++)
-    sets[i] = text[i];
-  sets[n] = NULL;
-  return stage_open(ret_stage, NULL, -1, sets);
+  snprintf(dram, sizeof dram, "tier.dram.capacity=%llu", (unsigned long long)(o->dram ? o->dram : all));
+  snprintf(cxl, sizeof cxl, "tier.cxl.capacity=%llu", (unsigned long long)(o->cxl ? o->cxl : all));
+  snprintf(disk, sizeof disk, "tier.disk.capacity=%llu", (unsigned long long)(o->disk ? o->disk : all));
+  int r = write_tenants(o, tenants, sizeof tenants);
+  if (r < 0)
+    return r;
+  /* it is ours: where another one listens is not for it */
+  static const char *const theirs[] = {"DRAYD_SOCKET", "DRAYD_ADMIN", "DRAYD_LANES", "DRAYD_LOG", "DRAYD_CALIBRATION"};
+  for (size_t i = 0; i < ARRAY_LEN(theirs); i++)
+    unsetenv(theirs[i]);
+  setenv("DRAYD_CONFIG", tenants, 1);
+  r = stage_open(ret_stage, NULL, -1, sets);
+  unsetenv("DRAYD_CONFIG");
+  unlink(tenants);
+  return r;
 }
 
 /* Shows how far they are until all have ended or the user has had enough. False: one of them failed. */

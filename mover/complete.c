@@ -188,7 +188,7 @@ void complete_step(struct lane *l, struct step *t)
   }
   /* what arrived in the engine's memory is truly there; what arrived in a slot that is thrown away is not */
   bool visible = t->kind == STEP_GET || t->kind == STEP_COPY;
-  o.bytes = visible ? t->good : 0;
+  o.bytes = visible ? MIN_OF(t->cut, t->bad_at) : 0;
   if (t->to.slab)
     store_discard(st, t->to);
   switch (o.reason) {

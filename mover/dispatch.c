@@ -34,7 +34,6 @@ static int chunk_submit(struct lane *l, struct step *t, struct chunk *c, struct 
   }
   c->step = t;
   c->start = t->cut;
-  c->bytes = x->bytes;
   t->flying++;
   l->flying++;
   stat_add(&l->stats.chunks, 1);
@@ -101,10 +100,10 @@ void lane_poll(struct lane *l)
         if (!c || !c->step || c->gen != (uint32_t)(done[k].cookie >> 32))
           continue; /* a transport that answers twice answers nobody */
         struct step *t = c->step;
-        uint64_t start = c->start, bytes = c->bytes;
+        uint64_t start = c->start;
         chunk_put(l, c);
         l->flying--;
-        step_landed(l, t, start, bytes, &done[k]);
+        step_landed(l, t, start, &done[k]);
       }
     }
   }

@@ -241,12 +241,22 @@ static bool lane_sweep(struct lane *l)
   return work;
 }
 
+static bool lane_engines_awake(const struct lane *l)
+{
+  LIST_EACH(&l->sessions, n)
+  {
+    if (flag_read(&LIST_OF(n, struct session, link)->u->sleep) == DRAY_AWAKE)
+      return true;
+  }
+  return false;
+}
+
 /* Nothing to do: polls a little, then sleeps until a doorbell, a message, a device or a deadline. */
 static void lane_idle(struct lane *l)
 {
   uint64_t start = daemon_now_ns(), now = start;
-  /* only a device owes us something: its CPU time is better left to it */
-  uint64_t spin = l->flying ? MIN_OF(l->spin_ns, (uint64_t)SPIN_MIN_NS) : l->spin_ns;
+  /* with a device at work and every engine asleep nothing comes but from the device, which needs the CPU more than we do */
+  uint64_t spin = l->flying && !lane_engines_awake(l) ? 0 : l->spin_ns;
   while (now - start < spin) {
     for (int i = 0; i < 8; i++) {
       LIST_EACH(&l->sessions, n)
@@ -258,8 +268,12 @@ static void lane_idle(struct lane *l)
         return;
       spin_relax();
     }
-    if (l->flying)
-      return;
+    if (l->flying) { /* poll the devices, too */
+      uint32_t before = l->flying;
+      lane_poll(l);
+      if (l->flying != before)
+        return;
+    }
     now = daemon_now_ns();
   }
   LIST_EACH(&l->sessions, n)

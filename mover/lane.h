@@ -26,7 +26,7 @@ struct chunk {
   struct step *step; /* NULL: free */
   uint32_t gen;
   uint32_t next_free;
-  uint64_t start, bytes;
+  uint64_t start;
   struct xfer_vec vec[LANE_VECS];
   struct xfer_vec src[LANE_VECS];
 };

@@ -18,7 +18,8 @@
 /* Points the transfer at "from slot a to slot b", whichever transport has the side that is not memory. -1: neither side is. */
 static int transfer_between(struct step *t, const struct slot_mem *a, const struct slot_mem *b, uint64_t len)
 {
-  t->cut = t->good = 0;
+  t->cut = 0;
+  t->bad_at = UINT64_MAX;
   t->bytes = len;
   if (a->mem->base) {
     t->op = XFER_WRITE;
@@ -61,7 +62,8 @@ static int room_found(struct lane *l, struct step *t)
   t->dev = to.dev;
   t->slab = to.mem;
   t->slab_off = to.off;
-  t->cut = t->good = 0;
+  t->cut = 0;
+  t->bad_at = UINT64_MAX;
   t->bytes = t->len;
   return 1;
 }
@@ -72,6 +74,24 @@ static int room_refuse(struct lane *l, struct step *t, unsigned reason)
   t->reason = (uint16_t)reason;
   complete_step(l, t);
   return -1;
+}
+
+/* Where policy left the tier to us, a pool that cannot take the cell is passed over for the next one that may. */
+static bool next_pool(struct lane *l, struct step *t)
+{
+  struct store *st = l->d->store;
+  if (t->job->req.sqe.tier || (t->kind != STEP_PUT && t->kind != STEP_STAGE))
+    return false;
+  for (uint32_t p = t->pool + 1; p < store_pools(st); p++) {
+    if (t->kind == STEP_STAGE && !store_pool(st, p)->attendable)
+      continue;
+    t->pool = p;
+    if (t->kind == STEP_PUT)
+      t->tier = store_pool(st, p)->tier;
+    t->room_until = 0;
+    return true;
+  }
+  return false;
 }
 
 /* A cell has its copy in a colder pool already: letting go of this one loses nothing. */
@@ -117,8 +137,11 @@ int room_find(struct lane *l, struct step *t)
     unsigned r = store_alloc(st, t->pool, &t->cell.who, t->len, &t->to);
     if (r == DRAY_REASON_OK)
       return room_found(l, t);
-    if (r != DRAY_NO_ROOM)
+    if (r != DRAY_NO_ROOM) {
+      if (r != DRAY_ZERO_LENGTH && next_pool(l, t))
+        continue;
       return room_refuse(l, t, r);
+    }
     r = store_victim(st, t->pool, &t->cell.who, t->len, &t->victim, &t->victim_slot);
     if (r == DRAY_ABSENT)
       continue;
@@ -126,9 +149,11 @@ int room_find(struct lane *l, struct step *t)
       /* all of it is pinned: by transfers, which end by themselves, or by leases, which may not */
       if (t->room_until == 0)
         t->room_until = l->now_ns + ROOM_WAIT_NS;
-      if (l->flying == 0 || l->now_ns > t->room_until)
-        return room_refuse(l, t, DRAY_NO_ROOM);
-      return 0;
+      if (l->flying && l->now_ns <= t->room_until)
+        return 0;
+      if (next_pool(l, t))
+        continue;
+      return room_refuse(l, t, DRAY_NO_ROOM);
     }
     if (!has_colder(&t->victim, t->pool) && demote(l, t))
       return 0;
@@ -143,7 +168,7 @@ int room_find(struct lane *l, struct step *t)
 void room_demoted(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;
-  bool whole = t->good == t->victim.len;
+  bool whole = !t->reason;
   /* a failed demotion costs the cell only when it must go anyway; the device's fault is not the asker's */
   if (whole && store_move_copy(st, &t->victim, (uint8_t)t->pool, t->demoted_to) == DRAY_REASON_OK) {
     stat_add(&l->stats.demoted, 1);

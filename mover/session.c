@@ -269,6 +269,9 @@ void session_flush(struct lane *l, struct session *s)
   uint32_t sleeper = doorbell_sleeper(&s->u->sleep); /* [BELL] */
   if (sleeper == DRAY_AWAKE)
     return;
+  /* one that waits for several is not woken for each: a lie here only oversleeps the liar. FATAL wakes in any case */
+  if ((int32_t)(s->m->cq_prod - flag_read(&s->u->wake_at)) < 0 && s->state == SESSION_LIVE)
+    return;
   stat_add(&l->stats.wakes_sent, 1);
   if (sleeper == DRAY_SLEEP_POLL)
     doorbell_poke(s->poke);

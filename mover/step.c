@@ -17,6 +17,7 @@ struct step *step_new(struct lane *l, struct session *s, struct job *j, uint32_t
   t->item = item;
   t->kind = (uint8_t)kind;
   t->path = DRAY_PATH_NONE;
+  t->bad_at = UINT64_MAX;
   list_init(&t->run);
   list_push_back(&j->steps, &t->link);
   s->steps_n++;
@@ -87,17 +88,13 @@ int64_t step_advance(struct lane *l, struct step *t)
   return n;
 }
 
-void step_landed(struct lane *l, struct step *t, uint64_t start, uint64_t bytes, const struct xfer_done *d)
+void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d)
 {
   t->flying--;
   if (d->path > t->path || t->path == DRAY_PATH_NONE)
     t->path = d->path; /* a fallback anywhere is what the step reports */
-  if (d->status == XFER_OK) {
-    if (start == t->good)
-      t->good = start + bytes;
-  } else {
-    if (start == t->good)
-      t->good = start + d->bytes;
+  if (d->status != XFER_OK) {
+    t->bad_at = MIN_OF(t->bad_at, start + d->bytes); /* chunks land in any order */
     if (!t->reason || t->reason == t->job->stop) {
       t->reason = d->reason ? d->reason : DRAY_IO_ERROR;
       t->detail = (uint32_t)(d->err < 0 ? -d->err : d->err);

@@ -44,7 +44,7 @@ struct step {
   uint64_t slab_off;
   struct span mem, src; /* src: COPY only */
   uint64_t bytes, cut;
-  uint64_t good; /* prefix known to be in place */
+  uint64_t bad_at; /* bytes before the first that failed; UINT64_MAX: none did */
   uint32_t flying;
   uint16_t reason; /* first failure, else 0 */
   uint32_t detail;
@@ -76,7 +76,7 @@ void step_start(struct lane *l, struct step *t);
 /* One piece of progress: returns bytes to charge (> 0), 0 when it is blocked for now, -1 when it left the run queue. */
 int64_t step_advance(struct lane *l, struct step *t);
 /* A chunk of it is done. */
-void step_landed(struct lane *l, struct step *t, uint64_t start, uint64_t bytes, const struct xfer_done *d);
+void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d);
 /* Gives up: ends now, or when the last chunk lands. */
 void step_stop(struct lane *l, struct step *t, unsigned reason);
 /* Retries those that wait for room. */

@@ -342,6 +342,7 @@ int dray_wait(struct dray *d, unsigned n, int timeout_ms)
     if (now >= end)
       return -ETIMEDOUT;
     /* sleep: raise, fence, look again [BELL]; bounded, since a dead mover wakes nobody */
+    flag_raise(&d->u->wake_at, wire_in_pos(&d->cq) + n - (d->cached - d->at));
     flag_raise(&d->u->sleep, DRAY_SLEEP_FUTEX);
     sleep_fence();
     uint32_t seen = index_see(&d->m->cq_prod);
@@ -367,6 +368,7 @@ int dray_arm(struct dray *d)
   while (recv(d->poll, sink, sizeof sink, MSG_DONTWAIT) > 0)
     ;
   client_liveness(d);
+  flag_raise(&d->u->wake_at, wire_in_pos(&d->cq) + 1);
   flag_raise(&d->u->sleep, DRAY_SLEEP_POLL); /* [BELL] */
   sleep_fence();
   if (client_ready(d) || (d->dead && !d->fatal_told)) {

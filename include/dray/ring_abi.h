@@ -122,8 +122,9 @@ struct dray_u_head {
   uint8_t pad0[DRAY_LINE - 4];
   uint32_t cq_cons;
   uint8_t pad1[DRAY_LINE - 4];
-  uint32_t sleep; /**< 0: awake, 1: asleep on the futex, 2: asleep on the pollable fd */
-  uint8_t pad2[DRAY_LINE - 4];
+  uint32_t sleep;   /**< 0: awake, 1: asleep on the futex, 2: asleep on the pollable fd */
+  uint32_t wake_at; /**< asleep: wake once cq_prod has come this far; written before sleep */
+  uint8_t pad2[DRAY_LINE - 8];
 };
 
 /** Values of dray_u_head.sleep. */

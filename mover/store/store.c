@@ -166,7 +166,7 @@ const char *store_agent_name(struct store *s, uint32_t agent)
 }
 const struct dray_key *store_mkey_get(struct store *s, uint32_t mkey)
 {
-  return names_mkey_get(&s->names, mkey);
+  return mkey ? names_mkey_get(&s->names, mkey) : NULL;
 }
 
 void store_slot_mem(struct store *s, struct slot_ref r, struct slot_mem *ret_mem)

@@ -49,6 +49,7 @@ TEST(Layout, SharedWordsHaveLinesOfTheirOwn)
   AT(dray_u_head, sq_prod, 0);
   AT(dray_u_head, cq_cons, 128);
   AT(dray_u_head, sleep, 256);
+  AT(dray_u_head, wake_at, 260);
   AT(dray_m_head, magic, 0);
   AT(dray_m_head, state, 8);
   AT(dray_m_head, epoch, 12);

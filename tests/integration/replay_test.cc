@@ -82,6 +82,22 @@ TEST(Replay, BoundedPoolsDemoteAndComeBack)
   EXPECT_GT(j.number("came_back_from_disk"), 0) << r.out;
 }
 
+/* Cells of several chunks, whose last one may land before the others. */
+TEST(Replay, LargeCellsSurviveTheWayDown)
+{
+  auto r = dray({"replay", "--synthetic", "--requests", "150", "--preset", "dsv3", "--scale", "32", "--dram", "40MiB",
+                 "--cxl", "16MiB", "--batch", "3", "--json"});
+  Json j(r.out);
+  expect_ideal(r, j);
+  EXPECT_EQ(j.number("mover", "evicted"), 0) << r.out;
+}
+
+TEST(Replay, ManyTenants)
+{
+  auto r = dray({"replay", "--synthetic", "--requests", "100", "--tenants", "64", "--engines", "8", "--json"});
+  expect_ideal(r, Json(r.out));
+}
+
 TEST(Replay, WhenNothingIsLargeEnoughItForgetsButNeverLies)
 {
   auto r = dray(

@@ -14,7 +14,7 @@
 #include "include/priv/bits.h"
 
 #define DEPTH 32u
-#define WAKE 8u
+#define WAKE 5u
 
 struct work {
   struct dray *d;

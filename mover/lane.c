@@ -25,6 +25,7 @@
 
 #define SPIN_MIN_NS 2000u
 #define SPIN_MAX_NS 50000u
+#define SPIN_DEVICE_NS 6000u /* about what going to sleep and being woken costs */
 
 void lane_refresh(struct lane *l)
 {
@@ -255,8 +256,8 @@ static bool lane_engines_awake(const struct lane *l)
 static void lane_idle(struct lane *l)
 {
   uint64_t start = daemon_now_ns(), now = start;
-  /* with a device at work and every engine asleep nothing comes but from the device, which needs the CPU more than we do */
-  uint64_t spin = l->flying && !lane_engines_awake(l) ? 0 : l->spin_ns;
+  /* with a device at work and every engine asleep only the device can have news, and it may need the CPU more than we do */
+  uint64_t spin = l->flying && !lane_engines_awake(l) ? MIN_OF(l->spin_ns, (uint64_t)SPIN_DEVICE_NS) : l->spin_ns;
   while (now - start < spin) {
     for (int i = 0; i < 8; i++) {
       LIST_EACH(&l->sessions, n)

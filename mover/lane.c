@@ -215,20 +215,22 @@ static bool lane_sweep(struct lane *l)
   }
   if (!list_empty(&l->waiters))
     step_retry_waiters(l);
+  /* a visit that only found full devices is no work: then the devices are what to wait for */
+  uint64_t before = l->stats.chunks + l->stats.completed + l->stats.items;
   LIST_EACH(&l->active, n)
   {
     struct session *s = LIST_OF(n, struct session, active);
     if (!session_visit(l, s))
       list_remove(&s->active);
-    work = true;
   }
+  work |= l->stats.chunks + l->stats.completed + l->stats.items != before;
   for (uint32_t i = 0; i < l->d->devs_n && l->flying; i++)
     if (l->d->dev[i]->caps.asynchronous)
       l->d->dev[i]->hot->flush(l->d->dev[i], l->idx);
   if (l->flying) {
-    uint32_t before = l->flying;
+    uint32_t flew = l->flying;
     lane_poll(l);
-    work |= l->flying != before;
+    work |= l->flying != flew;
   }
   if (UNLIKELY(l->next_deadline != UINT64_MAX)) {
     lane_refresh(l);
@@ -292,7 +294,7 @@ static void lane_idle(struct lane *l)
   if (!found) {
     struct epoll_event e[16];
     int timeout = 1000;
-    if (!list_empty(&l->waiters))
+    if (!list_empty(&l->waiters) || !list_empty(&l->active))
       timeout = 1;
     if (l->next_deadline != UINT64_MAX) {
       uint64_t ns = l->next_deadline > now ? l->next_deadline - now : 0;

@@ -83,7 +83,6 @@ int64_t step_advance(struct lane *l, struct step *t)
     t->state = STEP_FLY;
     if (t->flying == 0)
       step_arrive(l, t);
-    return -1;
   }
   return n;
 }

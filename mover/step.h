@@ -73,7 +73,8 @@ struct step {
 struct step *step_new(struct lane *l, struct session *s, struct job *j, uint32_t item, unsigned kind);
 /* Puts it into the session's run queue. */
 void step_start(struct lane *l, struct step *t);
-/* One piece of progress: returns bytes to charge (> 0), 0 when it is blocked for now, -1 when it left the run queue. */
+/* One piece of progress: bytes to charge (> 0; the step may have left the run queue, or ended), 0 when it is blocked for
+   now, -1 when it left the run queue without moving anything. */
 int64_t step_advance(struct lane *l, struct step *t);
 /* A chunk of it is done. */
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d);

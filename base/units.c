@@ -12,9 +12,21 @@ struct unit {
   uint64_t scale;
 };
 static const struct unit byte_units[] = {
-    {"", 1},          {"b", 1},          {"k", 1ull << 10},   {"m", 1ull << 20},   {"g", 1ull << 30},   {"t", 1ull << 40},
-    {"kib", 1ull << 10}, {"mib", 1ull << 20}, {"gib", 1ull << 30}, {"tib", 1ull << 40}, {"kb", 1000},        {"mb", 1000000},
-    {"gb", 1000000000}, {"tb", 1000000000000}, {NULL, 0},
+    {"", 1},
+    {"b", 1},
+    {"k", 1ull << 10},
+    {"m", 1ull << 20},
+    {"g", 1ull << 30},
+    {"t", 1ull << 40},
+    {"kib", 1ull << 10},
+    {"mib", 1ull << 20},
+    {"gib", 1ull << 30},
+    {"tib", 1ull << 40},
+    {"kb", 1000},
+    {"mb", 1000000},
+    {"gb", 1000000000},
+    {"tb", 1000000000000},
+    {NULL, 0},
 };
 static const struct unit time_units[] = {
     {"", 1000000000}, {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {NULL, 0},
@@ -45,7 +57,8 @@ static int parse(const char *text, const struct unit *units, uint64_t *ret)
     if (strcasecmp(u->name, p) != 0)
       continue;
     uint64_t v;
-    if (__builtin_mul_overflow(whole, u->scale, &v) || __builtin_add_overflow(v, (uint64_t)((__uint128_t)u->scale * num / den), &v))
+    if (__builtin_mul_overflow(whole, u->scale, &v) ||
+        __builtin_add_overflow(v, (uint64_t)((__uint128_t)u->scale * num / den), &v))
       return -ERANGE;
     *ret = v;
     return 0;

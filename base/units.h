@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that people write: "64MiB", "1.5GB", "200ms". Negative, empty, overflowing and trailing text is refused, not wrapped. */
+/* Numbers that people write: "64MiB", "1.5GB", "200ms". Negative, empty, overflowing and trailing text is refused, not
+ * wrapped. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes: digits, optional fraction, then B KB MB GB TB (decimal), K M G T, KiB MiB GiB TiB (binary), in any case. 0, -EINVAL, -ERANGE. */
+/* Bytes: digits, optional fraction, then B KB MB GB TB (decimal), K M G T, KiB MiB GiB TiB (binary), in any case. 0,
+ * -EINVAL, -ERANGE. */
 int units_bytes(const char *text, uint64_t *ret_bytes);
 /* A whole number in [min, max]. 0, -EINVAL, -ERANGE. */
 int units_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_count);

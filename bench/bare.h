@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bare echo to compare with: two rings through private headers, SQ dequeue and CQ enqueue in another process, nothing between. */
+/* The bare echo to compare with: two rings through private headers, SQ dequeue and CQ enqueue in another process,
+ * nothing between. */
 #ifndef BENCH_BARE_H
 #define BENCH_BARE_H
 

@@ -9,13 +9,13 @@
 #include "bench/report.h"
 
 struct bench_options {
-  uint32_t rounds;   /* 0: the bench's own */
-  double seconds;    /* per measurement, 0: its own */
-  bool quick;        /* a look, not a figure: for CI */
-  const char *dir;   /* where to work (file: the filesystem under test) */
+  uint32_t rounds;    /* 0: the bench's own */
+  double seconds;     /* per measurement, 0: its own */
+  bool quick;         /* a look, not a figure: for CI */
+  const char *dir;    /* where to work (file: the filesystem under test) */
   const char *config; /* unused: the bench starts a mover of its own */
-  uint64_t cells;    /* map, directory */
-  bool versus;       /* file: also run fio */
+  uint64_t cells;     /* map, directory */
+  bool versus;        /* file: also run fio */
   bool progress;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file tier, read and write, depth 32, the engine asleep between completions, against fio on the same filesystem. Every
- * byte that was read in the last round is checked; cells are written with a pattern of their own.
+ * The file tier, read and write, depth 32, the engine asleep between completions, against fio on the same filesystem.
+ * Every byte that was read in the last round is checked; cells are written with a pattern of their own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static void submit_one(struct work *w, uint32_t slot, bool write, uint64_t cell)
   s->cookie = (uint64_t)slot << 48 | cell;
 }
 
-/* Runs for ms with DEPTH directives under way. MB/s, or -1. stamp: each cell gets a pattern of its own (costs CPU, so not when timed). */
+/* Runs for ms with DEPTH directives under way. MB/s, or -1. stamp: each cell gets a pattern of its own (costs CPU, so
+ * not when timed). */
 static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t most)
 {
   uint64_t start = stage_now_ns(), end = start + (uint64_t)ms * 1000000u, done = 0, sent = 0, under = 0;
@@ -75,8 +76,8 @@ static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t 
       uint32_t slot = (uint32_t)(c->cookie >> 48);
       uint64_t cell = c->cookie & 0xffffffffffffull;
       if (c->status != DRAY_OK) {
-        fprintf(stderr, "bench file: %s: %s %s, errno %u\n", write ? "PUT" : "GET", dray_status_name(c->status), dray_reason_name(c->reason),
-                c->detail);
+        fprintf(stderr, "bench file: %s: %s %s, errno %u\n", write ? "PUT" : "GET", dray_status_name(c->status),
+                dray_reason_name(c->reason), c->detail);
         return -1;
       }
       w->path = c->path;
@@ -90,11 +91,14 @@ static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t 
   return (double)(done * w->block) * 1000.0 / (double)(stage_now_ns() - start);
 }
 
-static int bench_block(const struct bench_options *o, const struct stage *st, uint32_t block, uint64_t bytes, const char *fio_file,
-                       struct result *rd, struct result *wr)
+static int bench_block(const struct bench_options *o, const struct stage *st, uint32_t block, uint64_t bytes,
+                       const char *fio_file, struct result *rd, struct result *wr)
 {
   struct work w = {.block = block, .cells = bytes / block};
-  uint32_t rounds = o->rounds ? o->rounds : o->quick ? 2 : 11, ms = o->quick ? 300 : (uint32_t)((o->seconds ? o->seconds : 1.0) * 1000);
+  uint32_t rounds = o->rounds  ? o->rounds
+                    : o->quick ? 2
+                               : 11,
+           ms = o->quick ? 300 : (uint32_t)((o->seconds ? o->seconds : 1.0) * 1000);
   w.gen = calloc(w.cells, sizeof *w.gen);
   w.d = stage_session(st, 64, 32);
   if (!w.gen || dray_region_alloc((uint64_t)block * DEPTH, false, &w.g) < 0 || dray_region_register(w.d, &w.g) < 0)
@@ -108,7 +112,8 @@ static int bench_block(const struct bench_options *o, const struct stage *st, ui
     double x = run(&w, true, ms, false, UINT64_MAX);
     bad = r < 0 || x < 0;
     if (o->progress)
-      fprintf(stderr, "\r%u bytes, round %u/%u: read %.0f (fio %.0f), write %.0f (fio %.0f) MB/s   ", block, i, rounds, r, fr, x, fw);
+      fprintf(stderr, "\r%u bytes, round %u/%u: read %.0f (fio %.0f), write %.0f (fio %.0f) MB/s   ", block, i, rounds,
+              r, fr, x, fw);
     if (i == 0 || bad)
       continue; /* warm-up */
     series_add(&rd->ours, r);
@@ -155,8 +160,10 @@ int bench_file(const struct bench_options *o, struct report *r)
   }
   int bad = stage_open(&st, NULL, -1, sets) < 0;
   if (!bad) {
-    struct result *r16 = report_add(r, "file.read.16k", "MB/s", false), *w16 = report_add(r, "file.write.16k", "MB/s", false);
-    struct result *r1m = report_add(r, "file.read.1m", "MB/s", false), *w1m = report_add(r, "file.write.1m", "MB/s", false);
+    struct result *r16 = report_add(r, "file.read.16k", "MB/s", false),
+                  *w16 = report_add(r, "file.write.16k", "MB/s", false);
+    struct result *r1m = report_add(r, "file.read.1m", "MB/s", false),
+                  *w1m = report_add(r, "file.write.1m", "MB/s", false);
     bad = bench_block(o, &st, 16384, bytes, versus ? fio_file : NULL, r16, w16) ||
           bench_block(o, &st, 1u << 20, bytes, versus ? fio_file : NULL, r1m, w1m);
     stage_close(&st);

@@ -46,8 +46,9 @@ int fio_layout(const char *file, uint64_t bytes)
   char *out = malloc(OUT);
   snprintf(name, sizeof name, "--filename=%s", file);
   snprintf(size, sizeof size, "--size=%llu", (unsigned long long)bytes);
-  char *argv[] = {"fio", "--name=layout", name, size, "--rw=write", "--bs=1m", "--ioengine=io_uring", "--iodepth=8", "--direct=1",
-                  "--output-format=json", NULL};
+  char *argv[] = {"fio",     "--name=layout",       name,          size,         "--rw=write",
+                  "--bs=1m", "--ioengine=io_uring", "--iodepth=8", "--direct=1", "--output-format=json",
+                  NULL};
   int r = out ? run(argv, out, OUT) : -1;
   free(out);
   return r;
@@ -61,9 +62,21 @@ double fio_run(const char *file, uint64_t bytes, bool write, uint32_t block, uin
   snprintf(size, sizeof size, "--size=%llu", (unsigned long long)bytes);
   snprintf(bs, sizeof bs, "--bs=%u", block);
   snprintf(rt, sizeof rt, "--runtime=%ums", ms);
-  char *argv[] = {"fio",          "--name=versus", name, size, bs, rt, write ? "--rw=randwrite" : "--rw=randread",
-                  "--ioengine=io_uring", "--iodepth=32", "--direct=1", "--time_based", "--norandommap", "--randrepeat=0",
-                  "--output-format=json", NULL};
+  char *argv[] = {"fio",
+                  "--name=versus",
+                  name,
+                  size,
+                  bs,
+                  rt,
+                  write ? "--rw=randwrite" : "--rw=randread",
+                  "--ioengine=io_uring",
+                  "--iodepth=32",
+                  "--direct=1",
+                  "--time_based",
+                  "--norandommap",
+                  "--randrepeat=0",
+                  "--output-format=json",
+                  NULL};
   double mbps = -1;
   if (out && run(argv, out, OUT) == 0) {
     const char *start = strchr(out, '{');

@@ -52,7 +52,8 @@ static int put_all(struct dray *d, const struct dray_region *g, uint64_t n, bool
     dray_sqe_batch(s, rows, k);
     struct dray_cqe c = stage_one(d);
     if (c.status != DRAY_OK) {
-      fprintf(stderr, "bench map: PUT %s %s, %u of %u failed\n", dray_status_name(c.status), dray_reason_name(c.reason), c.failed, k);
+      fprintf(stderr, "bench map: PUT %s %s, %u of %u failed\n", dray_status_name(c.status), dray_reason_name(c.reason),
+              c.failed, k);
       return 1;
     }
     at += k;
@@ -143,7 +144,8 @@ int bench_map(const struct bench_options *o, struct report *r)
     x->verified = !bad;
   }
   uint64_t bytes = stage_counter(&st, "directory_bytes"), n = stage_counter(&st, "cells");
-  snprintf(large->note, sizeof large->note, "%llu cells, %.1f directory bytes each", (unsigned long long)n, n ? (double)bytes / (double)n : 0);
+  snprintf(large->note, sizeof large->note, "%llu cells, %.1f directory bytes each", (unsigned long long)n,
+           n ? (double)bytes / (double)n : 0);
   dray_close(d);
   dray_region_free(&g);
   stage_close(&st);

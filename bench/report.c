@@ -125,13 +125,13 @@ void report_print(const struct report *r, FILE *f, bool json)
     print_json(r, f);
     return;
   }
-  fprintf(f, "%-28s %12s %12s %12s %-6s %-30s %12s %7s %6s %s\n", "name", "median", "p10", "p90", "unit", "versus", "median", "ratio",
-          "rounds", "verified");
+  fprintf(f, "%-28s %12s %12s %12s %-6s %-30s %12s %7s %6s %s\n", "name", "median", "p10", "p90", "unit", "versus",
+          "median", "ratio", "rounds", "verified");
   for (uint32_t i = 0; i < r->n; i++) {
     const struct result *x = r->row[i];
     bool cmp = x->versus && x->theirs.n;
-    fprintf(f, "%-28s %12.1f %12.1f %12.1f %-6s %-30s ", x->name, series_quantile(&x->ours, 0.5), series_quantile(&x->ours, 0.1),
-            series_quantile(&x->ours, 0.9), x->unit, cmp ? x->versus : "-");
+    fprintf(f, "%-28s %12.1f %12.1f %12.1f %-6s %-30s ", x->name, series_quantile(&x->ours, 0.5),
+            series_quantile(&x->ours, 0.1), series_quantile(&x->ours, 0.9), x->unit, cmp ? x->versus : "-");
     if (cmp)
       fprintf(f, "%12.1f %7.2f ", series_quantile(&x->theirs, 0.5), result_ratio(x));
     else

@@ -130,8 +130,8 @@ int bench_ring(const struct bench_options *o, struct report *r)
     double bare_rate_b = (double)stream * 1000.0 / (double)(stage_now_ns() - t);
     bare_close(b);
     if (o->progress)
-      fprintf(stderr, "\rround %u/%u: nop %.0f ns, bare %.0f and %.0f ns; burst %.1f, bare %.1f and %.1f Mop/s   ", k + 1, rounds, ours, bare_a,
-              bare_b, our_rate, bare_rate, bare_rate_b);
+      fprintf(stderr, "\rround %u/%u: nop %.0f ns, bare %.0f and %.0f ns; burst %.1f, bare %.1f and %.1f Mop/s   ",
+              k + 1, rounds, ours, bare_a, bare_b, our_rate, bare_rate, bare_rate_b);
     if (!agree(bare_a, bare_b)) {
       trip->dropped++;
       continue;
@@ -148,7 +148,8 @@ int bench_ring(const struct bench_options *o, struct report *r)
   for (int i = 0; i < 4; i++) {
     uint64_t n = stage_counter(&st, stages[i]) - before[i];
     if (n != sent) {
-      fprintf(stderr, "bench ring: %s counts %llu, sent were %llu\n", stages[i], (unsigned long long)n, (unsigned long long)sent);
+      fprintf(stderr, "bench ring: %s counts %llu, sent were %llu\n", stages[i], (unsigned long long)n,
+              (unsigned long long)sent);
       all = false;
     }
   }

@@ -144,7 +144,8 @@ void stage_close(struct stage *s)
 
 struct dray *stage_session(const struct stage *s, uint32_t entries, uint32_t items)
 {
-  struct dray_params p = {.size = sizeof p, .socket = s->socket, .agent = "bench", .entries = entries, .items = items, .spin_us = 1};
+  struct dray_params p = {
+      .size = sizeof p, .socket = s->socket, .agent = "bench", .entries = entries, .items = items, .spin_us = 1};
   struct dray *d = NULL;
   int r = dray_open(&p, &d);
   if (r < 0) {

@@ -14,12 +14,14 @@ struct stage {
   pid_t pid; /* the keeper */
 };
 
-/* Starts drayd (beside this program, or $DRAYD) with these "--set" values (NULL-terminated, may be NULL) on CPU cpu (-1: any);
-   waits until it serves, at most 15 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or -errno; errors are told on stderr. */
+/* Starts drayd (beside this program, or $DRAYD) with these "--set" values (NULL-terminated, may be NULL) on CPU cpu
+   (-1: any); waits until it serves, at most 15 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or
+   -errno; errors are told on stderr. */
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets);
 /* SIGTERM, waits, removes the directory. */
 void stage_close(struct stage *s);
-/* A session there. Exits the process with a message when there is none: a bench without its mover has nothing to say. */
+/* A session there. Exits the process with a message when there is none: a bench without its mover has nothing to say.
+ */
 struct dray *stage_session(const struct stage *s, uint32_t entries, uint32_t items);
 /* A counter of `status` ("taken", "completed"), or 0. */
 uint64_t stage_counter(const struct stage *s, const char *name);

@@ -61,10 +61,12 @@ static void print_cells(const json_t *all, bool more)
   size_t i, k;
   json_t *c, *tier;
   table_init(&t, head);
-  json_array_foreach (all, i, c) {
+  json_array_foreach(all, i, c)
+  {
     char tiers[128] = "";
     size_t n = 0;
-    json_array_foreach (json_object_get(c, "tiers"), k, tier) {
+    json_array_foreach(json_object_get(c, "tiers"), k, tier)
+    {
       if (n < sizeof tiers)
         n += (size_t)snprintf(tiers + n, sizeof tiers - n, "%s%s", k ? "," : "", json_string_value(tier));
     }

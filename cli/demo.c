@@ -50,7 +50,8 @@ static unsigned emulated_tiers(const char *admin)
   int code;
   size_t i;
   json_t *a = cli_ask(admin, "tiers", NULL, &code), *t;
-  json_array_foreach (json_object_get(a, "tiers"), i, t) {
+  json_array_foreach(json_object_get(a, "tiers"), i, t)
+  {
     const char *name = json_string_value(json_object_get(t, "tier"));
     if (name && json_is_true(json_object_get(t, "emulated")))
       set |= 1u << dray_tier_by_name(name);

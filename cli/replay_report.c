@@ -121,7 +121,8 @@ static json_t *make_json(const struct replay_report *r, const char *verdict)
     json_decref(mover);
   json_object_set_new(o, "audit_clean",
                       r->audit ? json_boolean(json_is_true(json_object_get(r->audit, "clean"))) : json_null());
-  json_array_foreach (json_object_get(r->tiers, "tiers"), i, tier) {
+  json_array_foreach(json_object_get(r->tiers, "tiers"), i, tier)
+  {
     if (emulated(tier))
       json_array_append(em, json_object_get(tier, "tier"));
   }
@@ -136,7 +137,8 @@ static void print_tiers(const json_t *tiers)
   size_t i;
   json_t *tier;
   table_init(&t, head);
-  json_array_foreach (json_object_get(tiers, "tiers"), i, tier) {
+  json_array_foreach(json_object_get(tiers, "tiers"), i, tier)
+  {
     table_add(&t, "%s", json_string_value(json_object_get(tier, "tier")));
     table_add(&t, "%s", emulated(tier) ? "EMULATED" : "real");
     table_add_bytes(&t, (uint64_t)json_integer_value(json_object_get(tier, "capacity")));

@@ -25,7 +25,8 @@ static void print_counts(const json_t *counters, const char *key, const char *ti
   json_t *v;
   struct table t;
   table_init(&t, head);
-  json_object_foreach (json_object_get(counters, key), name, v) {
+  json_object_foreach(json_object_get(counters, key), name, v)
+  {
     table_add(&t, "%s", name);
     if (bytes)
       table_add_bytes(&t, (uint64_t)json_integer_value(v));
@@ -45,7 +46,8 @@ static void print_sessions(const json_t *sessions)
   size_t i;
   json_t *s;
   table_init(&t, head);
-  json_array_foreach (json_object_get(sessions, "sessions"), i, s) {
+  json_array_foreach(json_object_get(sessions, "sessions"), i, s)
+  {
     table_add_count(&t, number(s, "id"));
     table_add(&t, "%s", json_string_value(json_object_get(s, "tenant")));
     table_add(&t, "%s", json_string_value(json_object_get(s, "agent")));

@@ -44,7 +44,8 @@ int cli_tiers(int argc, char **argv)
   struct table table;
   size_t i;
   table_init(&table, head);
-  json_array_foreach (json_object_get(a, "tiers"), i, t) {
+  json_array_foreach(json_object_get(a, "tiers"), i, t)
+  {
     const json_t *p = json_object_get(t, "profile");
     table_add(&table, "%s", text(t, "tier"));
     table_add(&table, "%s", text(t, "transport"));
@@ -60,7 +61,8 @@ int cli_tiers(int argc, char **argv)
   }
   table_print(&table, stdout);
   printf("profile: %s\n", text(a, "label"));
-  json_array_foreach (json_object_get(a, "tiers"), i, t) {
+  json_array_foreach(json_object_get(a, "tiers"), i, t)
+  {
     if (truth(t, "emulated"))
       printf("%s: emulated: its figures say nothing about the real medium\n", text(t, "tier"));
     if (*text(t, "note"))

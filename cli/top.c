@@ -53,7 +53,8 @@ static void show_json(const json_t *was, const json_t *is, double seconds)
     json_object_set_new(o, plain[i].key, json_real(rate(was, is, NULL, plain[i].key, seconds)));
   for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
     json_t *g = json_object();
-    json_object_foreach (json_object_get(json_object_get(is, "counters"), groups[i].group), key, v) {
+    json_object_foreach(json_object_get(json_object_get(is, "counters"), groups[i].group), key, v)
+    {
       json_object_set_new(g, key, json_real(rate(was, is, groups[i].group, key, seconds)));
     }
     json_object_set_new(o, groups[i].group, g);
@@ -82,7 +83,8 @@ static void show_people(const json_t *was, const json_t *is, double seconds, boo
   putchar('\n');
   table_init(&t, head);
   for (size_t i = 0; i < ARRAY_LEN(groups); i++)
-    json_object_foreach (json_object_get(json_object_get(is, "counters"), groups[i].group), key, v) {
+    json_object_foreach(json_object_get(json_object_get(is, "counters"), groups[i].group), key, v)
+    {
       double r = rate(was, is, groups[i].group, key, seconds);
       if (r <= 0)
         continue;

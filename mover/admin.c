@@ -39,8 +39,7 @@ void admin_accept(struct daemon *d)
   uint32_t n = 0;
   if (s < 0)
     return;
-  LIST_EACH(&d->admins, node)
-  {
+  LIST_EACH (&d->admins, node) {
     n++;
   }
   struct admin *a = n < ADMINS_MAX ? calloc(1, sizeof *a) : NULL;
@@ -88,8 +87,7 @@ void admin_serve(struct daemon *d, struct admin *a)
 
 void admin_expire(struct daemon *d, uint64_t now_ms)
 {
-  LIST_EACH(&d->admins, n)
-  {
+  LIST_EACH (&d->admins, n) {
     struct admin *a = LIST_OF(n, struct admin, link);
     if (now_ms >= a->until_ms)
       admin_free(a);

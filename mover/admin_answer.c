@@ -156,9 +156,12 @@ static json_t *cell_row(struct daemon *d, const struct cell_facts *f)
 
 static json_t *answer_cells(struct daemon *d, json_t *q)
 {
-  json_int_t limit = json_is_integer(json_object_get(q, "limit")) ? json_integer_value(json_object_get(q, "limit")) : 100;
-  json_int_t from = json_is_integer(json_object_get(q, "cursor")) ? json_integer_value(json_object_get(q, "cursor")) : 0;
-  const char *tenant = json_string_value(json_object_get(q, "tenant")), *tier = json_string_value(json_object_get(q, "tier"));
+  json_int_t limit =
+      json_is_integer(json_object_get(q, "limit")) ? json_integer_value(json_object_get(q, "limit")) : 100;
+  json_int_t from =
+      json_is_integer(json_object_get(q, "cursor")) ? json_integer_value(json_object_get(q, "cursor")) : 0;
+  const char *tenant = json_string_value(json_object_get(q, "tenant")),
+             *tier = json_string_value(json_object_get(q, "tier"));
   unsigned want = tier ? dray_tier_by_name(tier) : 0;
   if (limit < 1 || limit > 4096 || from < 0 || from > UINT32_MAX || (tier && !want))
     return NULL;

@@ -22,18 +22,18 @@ void admit_region_put(struct lane *l, struct session *s, uint16_t slot)
 }
 
 static const op_handler carry_out[DRAY_OP_COUNT] = {
-    [DRAY_NOP] = ops_nop,         [DRAY_FENCE] = ops_fence,     [DRAY_PUT] = ops_put,
-    [DRAY_GET] = ops_get,       [DRAY_ALLOC] = ops_alloc,     [DRAY_COMMIT] = ops_commit,
-    [DRAY_MAP] = ops_map,       [DRAY_UNMAP] = ops_unmap,   [DRAY_COPY] = ops_copy,
-    [DRAY_MOVE] = ops_move,     [DRAY_PUBLISH] = ops_publish, [DRAY_DROP] = ops_drop,
-    [DRAY_STAT] = ops_stat,     [DRAY_ACCOUNT] = ops_account, [DRAY_QUARANTINE] = ops_quarantine,
+    [DRAY_NOP] = ops_nop,   [DRAY_FENCE] = ops_fence,     [DRAY_PUT] = ops_put,
+    [DRAY_GET] = ops_get,   [DRAY_ALLOC] = ops_alloc,     [DRAY_COMMIT] = ops_commit,
+    [DRAY_MAP] = ops_map,   [DRAY_UNMAP] = ops_unmap,     [DRAY_COPY] = ops_copy,
+    [DRAY_MOVE] = ops_move, [DRAY_PUBLISH] = ops_publish, [DRAY_DROP] = ops_drop,
+    [DRAY_STAT] = ops_stat, [DRAY_ACCOUNT] = ops_account, [DRAY_QUARANTINE] = ops_quarantine,
 };
 
 /* Could this op need a step? Then one must be free before it is begun. */
 static bool moves_bytes(unsigned op)
 {
-  return op == DRAY_PUT || op == DRAY_GET || op == DRAY_MAP || op == DRAY_MOVE || op == DRAY_COPY || op == DRAY_COMMIT ||
-         op == DRAY_PUBLISH || op == DRAY_FENCE;
+  return op == DRAY_PUT || op == DRAY_GET || op == DRAY_MAP || op == DRAY_MOVE || op == DRAY_COPY ||
+         op == DRAY_COMMIT || op == DRAY_PUBLISH || op == DRAY_FENCE;
 }
 static bool steps_left(const struct lane *l, const struct session *s)
 {
@@ -179,8 +179,7 @@ void admit_stop(struct lane *l, struct session *s, struct job *j)
   /* steps first, then the items not begun: whichever is the very last finishes the job */
   uint32_t left = j->items - j->next_item;
   j->next_item = j->items;
-  LIST_EACH(&j->steps, n)
-  {
+  LIST_EACH (&j->steps, n) {
     step_stop(l, LIST_OF(n, struct step, link), j->stop);
   }
   for (uint32_t i = 0, n = j->items; i < left; i++)

@@ -10,7 +10,8 @@
 
 /* Decides and carries out, or begins to. The job may be finished (and reused) when this returns. */
 void admit_start(struct lane *l, struct session *s, struct job *j);
-/* Starts the next item of a pending job (or its one step): bytes to charge, 0 when it cannot now. The job may be finished after. */
+/* Starts the next item of a pending job (or its one step): bytes to charge, 0 when it cannot now. The job may be
+ * finished after. */
 int64_t admit_next(struct lane *l, struct session *s, struct job *j);
 /* Stops a running job: items not begun end with job->stop, steps are stopped. The job may be finished after. */
 void admit_stop(struct lane *l, struct session *s, struct job *j);

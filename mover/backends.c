@@ -23,7 +23,8 @@ static const struct transport *backend_by_name(const char *name)
   return NULL;
 }
 
-int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_TIERS_MAX], uint32_t *ret_n, struct err *e)
+int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_TIERS_MAX],
+                  uint32_t *ret_n, struct err *e)
 {
   uint32_t n = 0;
   int r = 0;
@@ -64,7 +65,8 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
   return 0;
 }
 
-void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_TIERS_MAX], uint32_t n, struct store_config *ret_sc)
+void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_TIERS_MAX], uint32_t n,
+                           struct store_config *ret_sc)
 {
   memset(ret_sc, 0, sizeof *ret_sc);
   ret_sc->pools = n;
@@ -73,7 +75,8 @@ void backends_store_config(const struct config *cfg, struct dev *const dev[CONFI
     const struct config_tier *t = &cfg->tier[i];
     snprintf(p->name, sizeof p->name, "%s", t->name);
     p->tier = (uint8_t)dray_tier_by_name(t->name);
-    p->attendable = dev[i]->caps.addressable && dev[i]->caps.isolation != DEV_HIDDEN && profile_attendable(&cfg->policy.profiles, p->tier);
+    p->attendable = dev[i]->caps.addressable && dev[i]->caps.isolation != DEV_HIDDEN &&
+                    profile_attendable(&cfg->policy.profiles, p->tier);
     p->dev = dev[i];
     p->capacity = t->capacity && t->capacity < dev[i]->caps.capacity ? t->capacity : dev[i]->caps.capacity;
     p->slab_bytes_max = t->slab_bytes ? t->slab_bytes : MIB(64);

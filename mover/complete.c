@@ -66,6 +66,8 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
     store_unpin(st, t->from);
   if (t->to.slab)
     store_unpin(st, t->to);
+  if (UNLIKELY(t->kind == STEP_FILL))
+    fill_idle(l->d, s, t->lease);
   list_remove(&t->run);
   list_remove(&t->link);
   s->steps_n--;
@@ -98,7 +100,8 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
     t->to.slab = 0; /* the step's pin becomes the lease's */
   } else if (r == DRAY_EXISTS) {
     slot.slab = 0;
-    r = store_find(st, t->s->tenant, t->facts.key, store_pool(st, t->pool)->tier, (uint32_t)(l->now_ns / 1000000u), &f, &slot);
+    r = store_find(st, t->s->tenant, t->facts.key, store_pool(st, t->pool)->tier, (uint32_t)(l->now_ns / 1000000u), &f,
+                   &slot);
     if (r == DRAY_REASON_OK && !slot.slab)
       r = DRAY_ABSENT;
   }

@@ -58,7 +58,8 @@ int config_default(struct config *c, const char *dir, struct err *e)
   if (!dir)
     return -ENOMEM;
   if (strlen(dir) > 80)
-    return err_set(e, -EINVAL, "config: directory '%s' is too long for a Unix socket's path (need <= 80 bytes, have %zu)", dir,
+    return err_set(e, -EINVAL,
+                   "config: directory '%s' is too long for a Unix socket's path (need <= 80 bytes, have %zu)", dir,
                    strlen(dir));
 #define UNDER(name) (snprintf(text, sizeof text, "%s/" name, dir), config_own(c, text))
   c->node = config_own(c, host);
@@ -80,15 +81,17 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->chunk_bytes = KIB(256);
   c->tiers_n = 3;
   c->tier[0] = (struct config_tier){.name = "dram", .transport = "memory", .capacity = GIB(1), .numa_node = -1};
-  c->tier[1] =
-      (struct config_tier){.name = "cxl", .transport = "cxl", .path = UNDER("cxl"), .capacity = GIB(1), .numa_node = -1};
-  c->tier[2] = (struct config_tier){.name = "disk", .transport = "file", .path = UNDER("disk"), .capacity = GIB(4), .numa_node = -1};
+  c->tier[1] = (struct config_tier){
+      .name = "cxl", .transport = "cxl", .path = UNDER("cxl"), .capacity = GIB(1), .numa_node = -1};
+  c->tier[2] = (struct config_tier){
+      .name = "disk", .transport = "file", .path = UNDER("disk"), .capacity = GIB(4), .numa_node = -1};
 #undef UNDER
   profile_defaults(&c->policy.profiles);
   return c->node && c->socket && c->admin && c->tier[1].path && c->tier[2].path ? 0 : -ENOMEM;
 }
 
-int config_add_tenant(struct config *c, const char *name, const char *token, const char *socket, int64_t uid, struct err *e)
+int config_add_tenant(struct config *c, const char *name, const char *token, const char *socket, int64_t uid,
+                      struct err *e)
 {
   size_t n = strlen(name);
   if (n == 0 || n >= DRAY_NAME_MAX || n >= INDEX_NAME_MAX)
@@ -117,8 +120,8 @@ static int set_count(const char *key, const char *value, uint64_t min, uint64_t 
 {
   uint64_t v;
   if (units_count(value, min, max, &v) < 0)
-    return err_set(e, -EINVAL, "config: %s: '%s' is not a whole number in %llu..%llu", key, value, (unsigned long long)min,
-                   (unsigned long long)max);
+    return err_set(e, -EINVAL, "config: %s: '%s' is not a whole number in %llu..%llu", key, value,
+                   (unsigned long long)min, (unsigned long long)max);
   *ret = (uint32_t)v;
   return 0;
 }
@@ -226,7 +229,8 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
   if (strncmp(key, "tier.", 5) == 0) {
     const char *dot = strchr(key + 5, '.');
     for (uint32_t i = 0; dot && i < c->tiers_n; i++)
-      if (strlen(c->tier[i].name) == (size_t)(dot - key - 5) && strncmp(c->tier[i].name, key + 5, (size_t)(dot - key - 5)) == 0)
+      if (strlen(c->tier[i].name) == (size_t)(dot - key - 5) &&
+          strncmp(c->tier[i].name, key + 5, (size_t)(dot - key - 5)) == 0)
         return config_set_tier(c, &c->tier[i], dot + 1, value, e);
     return err_set(e, -EINVAL, "config: %s: no such tier", key);
   }
@@ -240,8 +244,8 @@ static int config_calibration(struct config *c, struct err *e)
   if (fd < 0 || fstat(fd, &st) < 0)
     return err_set(e, -errno, "calibration: %s: %s", c->calibration, strerror(errno));
   if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > (off_t)MIB(4))
-    return err_set(e, -EINVAL, "calibration: %s: need a regular file of 1 byte to 4 MiB, have %lld bytes", c->calibration,
-                   (long long)st.st_size);
+    return err_set(e, -EINVAL, "calibration: %s: need a regular file of 1 byte to 4 MiB, have %lld bytes",
+                   c->calibration, (long long)st.st_size);
   CLEAN_PTR char *text = malloc((size_t)st.st_size);
   if (!text)
     return -ENOMEM;
@@ -259,11 +263,13 @@ static int config_check_tier(const struct config *c, uint32_t i, struct err *e)
   const struct config_tier *t = &c->tier[i];
   unsigned tier = t->name ? dray_tier_by_name(t->name) : 0;
   if (!tier)
-    return err_set(e, -EINVAL, "config: tier '%s': none of hbm dram numa_far cxl remote_dram disk remote", t->name ? t->name : "");
-  bool memory = t->transport && strcmp(t->transport, "memory") == 0, cxl = t->transport && strcmp(t->transport, "cxl") == 0,
-       file = t->transport && strcmp(t->transport, "file") == 0;
+    return err_set(e, -EINVAL, "config: tier '%s': none of hbm dram numa_far cxl remote_dram disk remote",
+                   t->name ? t->name : "");
+  bool memory = t->transport && strcmp(t->transport, "memory") == 0,
+       cxl = t->transport && strcmp(t->transport, "cxl") == 0, file = t->transport && strcmp(t->transport, "file") == 0;
   if (!memory && !cxl && !file)
-    return err_set(e, -EINVAL, "config: tier %s: transport '%s': none of memory cxl file", t->name, t->transport ? t->transport : "");
+    return err_set(e, -EINVAL, "config: tier %s: transport '%s': none of memory cxl file", t->name,
+                   t->transport ? t->transport : "");
   if (!memory && !t->path)
     return err_set(e, -EINVAL, "config: tier %s: path is missing", t->name);
   if ((memory || file) && t->capacity < MIB(1))
@@ -299,8 +305,10 @@ int config_finish(struct config *c, struct err *e)
       const struct config_tenant *a = &c->tenant[i], *b = &c->tenant[k];
       if (strcmp(a->name, b->name) == 0)
         return err_set(e, -EINVAL, "config: tenant %s: given twice", a->name);
-      if ((a->token && b->token && strcmp(a->token, b->token) == 0) || (a->uid >= 0 && a->uid == b->uid && !a->token && !b->token))
-        return err_set(e, -EINVAL, "config: tenants %s and %s cannot be told apart: same token or uid", b->name, a->name);
+      if ((a->token && b->token && strcmp(a->token, b->token) == 0) ||
+          (a->uid >= 0 && a->uid == b->uid && !a->token && !b->token))
+        return err_set(e, -EINVAL, "config: tenants %s and %s cannot be told apart: same token or uid", b->name,
+                       a->name);
     }
   if (c->calibration) {
     int r = config_calibration(c, e);

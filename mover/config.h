@@ -55,11 +55,13 @@ struct config {
   void *owned; /* list of what config_free() frees */
 };
 
-/* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or /run/dray as root). */
+/* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or
+ * /run/dray as root). */
 int config_default(struct config *c, const char *dir, struct err *e);
 /* Overlays a file. -EINVAL with file:line and key in e; *c is then only good for config_free(). */
 int config_load(struct config *c, const char *path, struct err *e);
-/* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity, tenant=<name>:<token>. */
+/* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity,
+ * tenant=<name>:<token>. */
 int config_set(struct config *c, const char *key, const char *value, struct err *e);
 /* Cross checks, reads the calibration, fixes the ladder. */
 int config_finish(struct config *c, struct err *e);

@@ -30,23 +30,38 @@ struct file_config {
   struct file_limits *limits;
 };
 
-#define TEXT(type, key) CYAML_FIELD_STRING_PTR(#key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct type, key, 1, 4096)
+#define TEXT(type, key)                                                                                                \
+  CYAML_FIELD_STRING_PTR(#key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct type, key, 1, 4096)
 #define FLAG(type, key) CYAML_FIELD_BOOL(#key, CYAML_FLAG_OPTIONAL, struct type, key)
 
 static const cyaml_schema_field_t tier_fields[] = {
-    TEXT(file_tier, name),   TEXT(file_tier, transport), TEXT(file_tier, path),      TEXT(file_tier, capacity),
-    TEXT(file_tier, slab_size), TEXT(file_tier, bounce), TEXT(file_tier, depth),     TEXT(file_tier, numa_node),
-    TEXT(file_tier, owner),  FLAG(file_tier, huge_pages), FLAG(file_tier, buffered), FLAG(file_tier, no_uring),
+    TEXT(file_tier, name),
+    TEXT(file_tier, transport),
+    TEXT(file_tier, path),
+    TEXT(file_tier, capacity),
+    TEXT(file_tier, slab_size),
+    TEXT(file_tier, bounce),
+    TEXT(file_tier, depth),
+    TEXT(file_tier, numa_node),
+    TEXT(file_tier, owner),
+    FLAG(file_tier, huge_pages),
+    FLAG(file_tier, buffered),
+    FLAG(file_tier, no_uring),
     CYAML_FIELD_END,
 };
-static const cyaml_schema_value_t tier_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
+static const cyaml_schema_value_t tier_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
 static const cyaml_schema_field_t tenant_fields[] = {
-    TEXT(file_tenant, name), TEXT(file_tenant, token), TEXT(file_tenant, socket), TEXT(file_tenant, uid), CYAML_FIELD_END,
+    TEXT(file_tenant, name), TEXT(file_tenant, token), TEXT(file_tenant, socket),
+    TEXT(file_tenant, uid),  CYAML_FIELD_END,
 };
-static const cyaml_schema_value_t tenant_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tenant, tenant_fields)};
+static const cyaml_schema_value_t tenant_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tenant, tenant_fields)};
 static const cyaml_schema_field_t limits_fields[] = {
-    TEXT(file_limits, cells),   TEXT(file_limits, leases), TEXT(file_limits, sessions), TEXT(file_limits, sessions_per_tenant),
-    TEXT(file_limits, regions), TEXT(file_limits, pinned), TEXT(file_limits, items),    CYAML_FIELD_END,
+    TEXT(file_limits, cells),    TEXT(file_limits, leases),
+    TEXT(file_limits, sessions), TEXT(file_limits, sessions_per_tenant),
+    TEXT(file_limits, regions),  TEXT(file_limits, pinned),
+    TEXT(file_limits, items),    CYAML_FIELD_END,
 };
 static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, node),
@@ -61,12 +76,14 @@ static const cyaml_schema_field_t top_fields[] = {
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_SEQUENCE("tiers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tiers, &tier_schema, 1,
                          CONFIG_TIERS_MAX),
-    CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tenants, &tenant_schema, 0,
-                         CONFIG_TENANTS_MAX),
-    CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits, limits_fields),
+    CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tenants,
+                         &tenant_schema, 0, CONFIG_TENANTS_MAX),
+    CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
+                            limits_fields),
     CYAML_FIELD_END,
 };
-static const cyaml_schema_value_t top_schema = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct file_config, top_fields)};
+static const cyaml_schema_value_t top_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct file_config, top_fields)};
 
 struct gathered {
   char text[400];
@@ -93,12 +110,14 @@ static void gather(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
 static int apply_tier(struct config *c, const struct file_tier *f, struct err *e)
 {
   struct config_tier *t = &c->tier[c->tiers_n];
-  *t = (struct config_tier){.numa_node = -1, .huge_pages = f->huge_pages, .buffered = f->buffered, .no_uring = f->no_uring};
+  *t = (struct config_tier){
+      .numa_node = -1, .huge_pages = f->huge_pages, .buffered = f->buffered, .no_uring = f->no_uring};
   t->name = f->name ? config_own(c, f->name) : NULL;
   const struct {
     const char *key, *value;
-  } fields[] = {{"transport", f->transport}, {"path", f->path},   {"capacity", f->capacity},   {"slab_size", f->slab_size},
-                {"bounce", f->bounce},       {"depth", f->depth}, {"numa_node", f->numa_node}, {"owner", f->owner}};
+  } fields[] = {{"transport", f->transport}, {"path", f->path},     {"capacity", f->capacity},
+                {"slab_size", f->slab_size}, {"bounce", f->bounce}, {"depth", f->depth},
+                {"numa_node", f->numa_node}, {"owner", f->owner}};
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     int r = fields[i].value ? config_set_tier(c, t, fields[i].key, fields[i].value, e) : 0;
     if (r < 0)
@@ -166,11 +185,8 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
 int config_load(struct config *c, const char *path, struct err *e)
 {
   struct gathered g = {.n = 0};
-  const cyaml_config_t cfg = {.log_level = CYAML_LOG_ERROR,
-                              .log_fn = gather,
-                              .log_ctx = &g,
-                              .mem_fn = cyaml_mem,
-                              .flags = CYAML_CFG_NO_ALIAS};
+  const cyaml_config_t cfg = {
+      .log_level = CYAML_LOG_ERROR, .log_fn = gather, .log_ctx = &g, .mem_fn = cyaml_mem, .flags = CYAML_CFG_NO_ALIAS};
   struct file_config *f = NULL;
   if (access(path, R_OK) < 0)
     return err_set(e, -errno, "config: %s: %s", path, strerror(errno));

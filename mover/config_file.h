@@ -7,6 +7,7 @@
 
 /* A copy that lives as long as the config, or NULL. */
 const char *config_own(struct config *c, const char *text);
-int config_add_tenant(struct config *c, const char *name, const char *token, const char *socket, int64_t uid, struct err *e);
+int config_add_tenant(struct config *c, const char *name, const char *token, const char *socket, int64_t uid,
+                      struct err *e);
 int config_set_tier(struct config *c, struct config_tier *t, const char *key, const char *value, struct err *e);
 #endif

@@ -14,11 +14,17 @@
 #include "ring/handshake.h"
 #include "ring/region.h"
 
-void control_reply(struct session *s, uint32_t seq, int error, unsigned reason, uint64_t need, uint64_t have, uint32_t id)
+void control_reply(struct session *s, uint32_t seq, int error, unsigned reason, uint64_t need, uint64_t have,
+                   uint32_t id)
 {
-  struct dray_msg_reply r = {
-      .h = {.type = DRAY_MSG_REPLY, .seq = seq}, .error = error, .reason = reason, .need = need, .have = have, .id = id};
-  handshake_send(s->sock, &r, sizeof r, NULL, 0); /* an engine that does not read its answers waits for its own deadline */
+  struct dray_msg_reply r = {.h = {.type = DRAY_MSG_REPLY, .seq = seq},
+                             .error = error,
+                             .reason = reason,
+                             .need = need,
+                             .have = have,
+                             .id = id};
+  handshake_send(s->sock, &r, sizeof r, NULL,
+                 0); /* an engine that does not read its answers waits for its own deadline */
 }
 
 static int to_lane(struct session *s, struct lane_msg m)
@@ -58,7 +64,8 @@ static void region_add(struct daemon *d, struct session *s, const struct dray_ms
     return;
   }
   if (!add_u64(pinned, m->size, &total) || total > d->cfg->pinned_max) {
-    control_reply(s, m->h.seq, -ENOSPC, DRAY_LIMIT, m->size, d->cfg->pinned_max - MIN_OF(pinned, d->cfg->pinned_max), 0);
+    control_reply(s, m->h.seq, -ENOSPC, DRAY_LIMIT, m->size, d->cfg->pinned_max - MIN_OF(pinned, d->cfg->pinned_max),
+                  0);
     return;
   }
   uint32_t slot = 1; /* slot 0 is never given: id 0 is "none" */
@@ -133,7 +140,8 @@ static void layout_define(struct session *s, const struct dray_msg_layout *m)
     control_reply(s, m->h.seq, -ENOSPC, DRAY_LIMIT, s->layouts_n + 1, SESSION_LAYOUTS - 1, 0);
     return;
   }
-  if (to_lane(s, (struct lane_msg){.kind = LANE_LAYOUT, .seq = m->h.seq, .id = s->layouts_n + 1, .layout = m->layout}) == 0)
+  if (to_lane(
+          s, (struct lane_msg){.kind = LANE_LAYOUT, .seq = m->h.seq, .id = s->layouts_n + 1, .layout = m->layout}) == 0)
     s->layouts_n++;
   else
     control_reply(s, m->h.seq, -ENOMEM, DRAY_LIMIT, 0, 0, 0);
@@ -143,7 +151,8 @@ static void key_define(struct daemon *d, struct session *s, const struct dray_ms
 {
   struct dray_key key;
   memset(&key, 0, sizeof key);
-  const char *const from[6] = {m->key.model, m->key.tokenizer, m->key.serializer, m->key.position, m->key.policy, m->key.admitter};
+  const char *const from[6] = {m->key.model,    m->key.tokenizer, m->key.serializer,
+                               m->key.position, m->key.policy,    m->key.admitter};
   char *const to[6] = {key.model, key.tokenizer, key.serializer, key.position, key.policy, key.admitter};
   for (int i = 0; i < 6; i++) {
     const char *end = memchr(from[i], 0, DRAY_AXIS_MAX);

@@ -15,5 +15,6 @@ void control_region_idle(struct daemon *d, struct session *s, uint32_t slot, uin
 /* The same, in the control thread. */
 void control_region_unmap(struct daemon *d, struct session *s, uint32_t slot, uint32_t seq);
 /* Answers a request. */
-void control_reply(struct session *s, uint32_t seq, int error, unsigned reason, uint64_t need, uint64_t have, uint32_t id);
+void control_reply(struct session *s, uint32_t seq, int error, unsigned reason, uint64_t need, uint64_t have,
+                   uint32_t id);
 #endif

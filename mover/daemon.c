@@ -66,7 +66,8 @@ static void on_slab_gone(void *ctx, uint32_t slab)
     if (!s || !(s->lent[i / 64] >> (i % 64) & 1))
       continue;
     stat_set(&s->lent[i / 64], s->lent[i / 64] & ~(1ull << (i % 64)));
-    /* an engine that does not read its socket keeps its own dead mapping until it does; the slab is gone for everyone else */
+    /* an engine that does not read its socket keeps its own dead mapping until it does; the slab is gone for everyone
+     * else */
     handshake_send(s->sock, &gone, sizeof gone, NULL, 0);
   }
   d->ever_lent[i / 64] &= ~(1ull << (i % 64));

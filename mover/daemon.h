@@ -26,7 +26,7 @@ struct worker_seed {
   struct dev *dev[CONFIG_TIERS_MAX];
   uint32_t devs_n;
   int admin_fd;
-  int listen_fd[CONFIG_TENANTS_MAX + 1]; /* [0] is the common one */
+  int listen_fd[CONFIG_TENANTS_MAX + 1];         /* [0] is the common one */
   int32_t listen_tenant[CONFIG_TENANTS_MAX + 1]; /* index into cfg->tenant, -1: by token or uid */
   uint32_t listen_n;
   uint32_t epoch;
@@ -54,7 +54,7 @@ struct daemon {
   struct store *store;
   struct dev *dev[CONFIG_TIERS_MAX];
   uint32_t devs_n;
-  struct dev *copy_dev;               /* an addressable device: takes region-to-region copies */
+  struct dev *copy_dev; /* an addressable device: takes region-to-region copies */
   int32_t pool_of_tier[DRAY_TIER_COUNT];
   uint8_t usable_tiers;
   uint32_t epoch;
@@ -63,7 +63,7 @@ struct daemon {
   struct lane *lanes;
   uint32_t lanes_n;
 
-  pthread_mutex_t lend_lock; /* sessions' lent bits and the two tables below */
+  pthread_mutex_t lend_lock;                /* sessions' lent bits and the two tables below */
   uint64_t ever_lent[STORE_SLABS_MAX / 64]; /* bit per slab index: an fd of it left, also to a session that is over */
   struct session *session[DAEMON_SESSIONS];
   uint32_t sessions_n;

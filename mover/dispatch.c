@@ -46,7 +46,9 @@ int64_t dispatch_chunk(struct lane *l, struct step *t)
   struct dev *dev = t->dev;
   if (!c)
     return 0;
-  uint64_t want = MIN_OF(t->bytes - t->cut, dev->caps.asynchronous ? l->d->cfg->chunk_bytes * 4 : l->d->cfg->chunk_bytes), n, k;
+  uint64_t want =
+               MIN_OF(t->bytes - t->cut, dev->caps.asynchronous ? l->d->cfg->chunk_bytes * 4 : l->d->cfg->chunk_bytes),
+           n, k;
   struct xfer x = {.op = t->op, .vec = c->vec, .slab = t->slab, .slab_off = t->slab_off + t->cut};
   x.flags = t->job->req.sqe.flags & DRAY_READ_SOON ? XFER_READ_SOON : 0;
   x.nvec = (uint16_t)span_cut(&t->mem, t->cut, want, c->vec, LANE_VECS, &n);

@@ -113,7 +113,8 @@ void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64
 }
 
 /* Freezes the memfd in place: from here on nobody can write it. Fails while a writable mapping is left anywhere. */
-static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uint64_t lease_id, unsigned flags, struct outcome *o)
+static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uint64_t lease_id, unsigned flags,
+                        struct outcome *o)
 {
   if (f->base || fcntl(f->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
     return false;
@@ -123,11 +124,8 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   struct slab_mem mem = {.bytes = f->bytes, .base = base, .fd = f->fd};
   struct slot_ref slot;
   struct cell_facts facts;
-  struct cell_new cell = {.who = f->who,
-                          .mkey = f->mkey,
-                          .len = f->len,
-                          .taint = 0,
-                          .no_replace = (flags & DRAY_NO_REPLACE) != 0};
+  struct cell_new cell = {
+      .who = f->who, .mkey = f->mkey, .len = f->len, .taint = 0, .no_replace = (flags & DRAY_NO_REPLACE) != 0};
   memcpy(cell.key, f->key, 16);
   if (flags & DRAY_VERIFY_CRC) {
     struct span whole = span_flat(base, f->len);
@@ -168,7 +166,8 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   return true;
 }
 
-bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned flags, struct outcome *ret_outcome, uint64_t *ret_ctx)
+bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned flags, struct outcome *ret_outcome,
+                 uint64_t *ret_ctx)
 {
   struct daemon *d = l->d;
   struct lease_info info;
@@ -176,6 +175,11 @@ bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned fla
   unsigned r = store_lease_find(d->store, s->idx, lease, &info);
   struct fill *f = r == DRAY_REASON_OK ? fill_at(d, info.ctx) : NULL;
   if (!f) {
+    *ret_outcome = bad;
+    return true;
+  }
+  if (f->busy) {
+    bad.reason = DRAY_LEASED;
     *ret_outcome = bad;
     return true;
   }
@@ -190,6 +194,15 @@ bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned fla
       return true;
     }
   }
+  f->busy = true;
   *ret_ctx = info.ctx;
   return false;
+}
+
+void fill_idle(struct daemon *d, struct session *s, uint64_t lease)
+{
+  struct lease_info info;
+  struct fill *f = store_lease_find(d->store, s->idx, lease, &info) == DRAY_REASON_OK ? fill_at(d, info.ctx) : NULL;
+  if (f)
+    f->busy = false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that an engine fills in place between ALLOC and COMMIT: a memfd of one session, charged to its pool. COMMIT freezes it
- * with F_SEAL_WRITE when no writable mapping is left; otherwise its bytes are copied.
+ * Memory that an engine fills in place between ALLOC and COMMIT: a memfd of one session, charged to its pool. COMMIT
+ * freezes it with F_SEAL_WRITE when no writable mapping is left; otherwise its bytes are copied.
  */
 #ifndef MOVER_FILL_H
 #define MOVER_FILL_H
@@ -17,24 +17,28 @@ struct daemon;
 #define FILL_INDEX_BASE 61440u /* slab indices from here on are fills: the store's stay below */
 
 struct fill {
-  uint32_t id;   /* slab id that the engine knows it by: its own number space (session_lend) */
+  uint32_t id; /* slab id that the engine knows it by: its own number space (session_lend) */
   uint32_t pool;
   int fd;
-  void *base;    /* mapped only to be copied from */
+  void *base;          /* mapped only to be copied from */
   uint64_t len, bytes; /* asked for; in whole pages */
   uint8_t key[16];
   uint32_t mkey;
   struct store_who who;
+  bool busy; /* a COMMIT copies from it: neither a second one nor UNMAP may take it away */
 };
 
 /* ALLOC: makes the memfd, charges it, sends it, grants a write lease. Fills the outcome. */
 void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64_t len, uint32_t pool, uint32_t mkey,
                 struct outcome *ret_outcome);
-/* COMMIT: done at once by freezing (true, outcome filled), or to be copied: false, the fill is mapped and the lease still holds it. */
+/* COMMIT: done at once by freezing (true, outcome filled), or to be copied: false, the fill is mapped and the lease
+ * still holds it. */
 bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned flags, struct outcome *ret_outcome,
                  uint64_t *ret_ctx);
 /* The fill behind a lease's ctx, or NULL. */
 struct fill *fill_at(struct daemon *d, uint64_t ctx);
+/* The COMMIT that copied from it is over; nothing when that ended the lease. */
+void fill_idle(struct daemon *d, struct session *s, uint64_t lease);
 /* Uncharges, unmaps, closes. */
 void fill_free(struct daemon *d, uint64_t ctx);
 #endif

@@ -35,7 +35,8 @@ void grant_row_clear(struct session *s, uint64_t id)
     }
 }
 
-void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, struct slot_ref slot, struct outcome *ret_outcome)
+void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, struct slot_ref slot,
+                struct outcome *ret_outcome)
 {
   struct store *st = l->d->store;
   struct slot_mem m;
@@ -69,7 +70,12 @@ void grant_end(struct lane *l, struct session *s, uint64_t id, struct outcome *r
 {
   struct lease_info lease;
   struct outcome o = {.status = DRAY_OK, .reason = DRAY_REASON_OK, .path = DRAY_PATH_NONE};
-  unsigned r = store_lease_end(l->d->store, s->idx, id, false, &lease);
+  unsigned r = store_lease_find(l->d->store, s->idx, id, &lease);
+  struct fill *f = r == DRAY_REASON_OK && lease.ctx ? fill_at(l->d, lease.ctx) : NULL;
+  if (f && f->busy)
+    r = DRAY_LEASED;
+  if (r == DRAY_REASON_OK)
+    r = store_lease_end(l->d->store, s->idx, id, false, &lease);
   if (r != DRAY_REASON_OK) {
     o.status = DRAY_REFUSED;
     o.reason = (uint16_t)r;

@@ -8,9 +8,10 @@
 #include "mover/job.h"
 #include "mover/store/store.h"
 
-/* The caller's pin on slot becomes a read lease: its slab's fd is sent if it was not yet, its row in M is set, the outcome is
-   filled. Otherwise the pin is ended and the outcome says why (LIMIT). */
-void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, struct slot_ref slot, struct outcome *ret_outcome);
+/* The caller's pin on slot becomes a read lease: its slab's fd is sent if it was not yet, its row in M is set, the
+   outcome is filled. Otherwise the pin is ended and the outcome says why (LIMIT). */
+void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, struct slot_ref slot,
+                struct outcome *ret_outcome);
 /* UNMAP: ends a read lease, abandons a fill. */
 void grant_end(struct lane *l, struct session *s, uint64_t id, struct outcome *ret_outcome);
 /* All of the session's, when it ends (control thread, lane is quiet). */

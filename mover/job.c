@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exactly-once rule: job_accept() opens a job for each directive that was taken, and job_finish() is the only place that
- * posts DONE and the only way back to FREE. A job is FREE, HELD, LINKED or RUNNING; nobody outside this file writes its state.
+ * The exactly-once rule: job_accept() opens a job for each directive that was taken, and job_finish() is the only place
+ * that posts DONE and the only way back to FREE. A job is FREE, HELD, LINKED or RUNNING; nobody outside this file
+ * writes its state.
  *
  *            accept                      order allows
  *    FREE ------------> HELD | LINKED -----------------> RUNNING ---> finish (posts DONE) ---> FREE
  *      \------------------------------------------------^   ^
  *                                                            `- stop: no new chunk is cut; finish once nothing flies
  *
- * A credit was set aside before the take (ring/post.h), so finish always has a slot. Between stop and finish chunks in flight
- * land; after finish no byte of the directive lands anywhere, since finish is only called with no step left.
+ * A credit was set aside before the take (ring/post.h), so finish always has a slot. Between stop and finish chunks in
+ * flight land; after finish no byte of the directive lands anywhere, since finish is only called with no step left.
  *
- * Order within a ring. `open` lists all unfinished jobs in the order taken. A job with DRAIN or FENCED (and FENCE) may start once
- * it is the first of `open`; while it waits at the head of `backlog`, all later ones queue behind it. A job behind LINK
- * hangs on its predecessor and starts after that one's success; a failure cancels the rest of the chain.
+ * Order within a ring. `open` lists all unfinished jobs in the order taken. A job with DRAIN or FENCED (and FENCE) may
+ * start once it is the first of `open`; while it waits at the head of `backlog`, all later ones queue behind it. A job
+ * behind LINK hangs on its predecessor and starts after that one's success; a failure cancels the rest of the chain.
  */
 #include "mover/job.h"
 
@@ -227,8 +228,7 @@ void job_stop(struct lane *l, struct session *s, struct job *j, unsigned reason)
 
 struct job *job_at(struct session *s, uint32_t sq_pos)
 {
-  LIST_EACH(&s->open, n)
-  {
+  LIST_EACH (&s->open, n) {
     struct job *j = LIST_OF(n, struct job, open);
     if (j->req.sq_pos == sq_pos)
       return j;
@@ -239,8 +239,7 @@ struct job *job_at(struct session *s, uint32_t sq_pos)
 /* A LINKED job ends before its predecessor: it is cut out of the chain, and what follows it breaks. */
 static void job_unlink(struct lane *l, struct session *s, struct job *j)
 {
-  LIST_EACH(&s->open, n)
-  {
+  LIST_EACH (&s->open, n) {
     struct job *before = LIST_OF(n, struct job, open);
     if (before->follower == j)
       before->follower = NULL;
@@ -252,14 +251,12 @@ static void job_unlink(struct lane *l, struct session *s, struct job *j)
 uint64_t job_expire(struct lane *l, uint64_t now_ns)
 {
   uint64_t next = UINT64_MAX;
-  LIST_EACH(&l->sessions, sn)
-  {
+  LIST_EACH (&l->sessions, sn) {
     struct session *s = LIST_OF(sn, struct session, link);
     bool again = true;
     while (again) { /* finishing one may finish others: start over after each */
       again = false;
-      LIST_EACH(&s->open, n)
-      {
+      LIST_EACH (&s->open, n) {
         struct job *j = LIST_OF(n, struct job, open);
         if (!j->deadline_ns || j->stop)
           continue;
@@ -288,8 +285,7 @@ void job_stop_all(struct lane *l, struct session *s, unsigned reason)
   bool again = true;
   while (again) {
     again = false;
-    LIST_EACH(&s->open, n)
-    {
+    LIST_EACH (&s->open, n) {
       struct job *j = LIST_OF(n, struct job, open);
       if (j->stop)
         continue;

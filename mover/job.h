@@ -40,8 +40,8 @@ struct job {
   uint64_t taken_ns, start_ns, deadline_ns;
   uint16_t index; /* in the session's job table */
   uint8_t state;
-  bool fence_due;  /* FENCED: a sync comes before it */
-  uint16_t stop;   /* enum dray_reason once it is being canceled, else 0 */
+  bool fence_due;              /* FENCED: a sync comes before it */
+  uint16_t stop;               /* enum dray_reason once it is being canceled, else 0 */
   uint16_t region, dst_region; /* slots in use, 0: none */
   struct dray_req req;
   struct outcome out;

@@ -2,7 +2,6 @@
 #include "mover/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,9 +12,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,12 +26,13 @@
 #include "include/priv/order.h"
 #include "mover/backends.h"
 #include "mover/daemon.h"
+#include "mover/keeper_make.h"
 #include "mover/keeper_wire.h"
 #include "ring/doorbell.h"
 #include "ring/region.h"
 
 #define QUIESCE_MS 10000u
-#define RESTART_BURST 5      /* workers that may die */
+#define RESTART_BURST 5          /* workers that may die */
 #define RESTART_WINDOW_MS 30000u /* within this, before the keeper gives up */
 
 struct kept_session {
@@ -157,10 +155,11 @@ static bool serve(struct keeper *k)
     break;
   case KEEPER_READY:
 #ifdef HAVE_SYSTEMD
-    sd_notifyf(0, "READY=1\nMAINPID=%d\nSTATUS=worker %d serves, epoch %u", (int)getpid(), (int)k->worker, k->seed.epoch);
+    sd_notifyf(0, "READY=1\nMAINPID=%d\nSTATUS=worker %d serves, epoch %u", (int)getpid(), (int)k->worker,
+               k->seed.epoch);
 #endif
-    log_line(&k->log, LOG_INFO, "ready: socket %s, admin %s, %u lanes, epoch %u, worker pid %d", k->cfg->socket, k->cfg->admin,
-             k->cfg->lanes, k->seed.epoch, (int)k->worker);
+    log_line(&k->log, LOG_INFO, "ready: socket %s, admin %s, %u lanes, epoch %u, worker pid %d", k->cfg->socket,
+             k->cfg->admin, k->cfg->lanes, k->seed.epoch, (int)k->worker);
     break;
   default:
     break;
@@ -195,93 +194,10 @@ static int bury(struct keeper *k)
   return 0;
 }
 
-/* ---- making things ---- */
-
-static int make_dir_of(const char *path, struct err *e)
-{
-  char dir[256];
-  const char *slash = strrchr(path, '/');
-  if (!slash || slash == path)
-    return 0;
-  size_t n = (size_t)(slash - path);
-  if (n >= sizeof dir)
-    return err_set(e, -ENAMETOOLONG, "%s: path too long", path);
-  memcpy(dir, path, n);
-  dir[n] = 0;
-  if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-    return err_set(e, -errno, "%s: cannot make the directory: %s", dir, strerror(errno));
-  return 0;
-}
-
-static int listen_on(const char *path, mode_t mode, struct err *e)
-{
-  struct sockaddr_un a = {.sun_family = AF_UNIX};
-  if (strlen(path) >= sizeof a.sun_path)
-    return err_set(e, -ENAMETOOLONG, "socket %s: need a path below %zu bytes", path, sizeof a.sun_path);
-  int r = make_dir_of(path, e);
-  if (r < 0)
-    return r;
-  memcpy(a.sun_path, path, strlen(path));
-  CLEAN_FD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (s < 0)
-    return err_set(e, -errno, "socket %s: %s", path, strerror(errno));
-  /* a live mover answers; what a dead one left behind is removed */
-  CLEAN_FD probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (connect(probe, (struct sockaddr *)&a, sizeof a) == 0)
-    return err_set(e, -EADDRINUSE, "socket %s: another mover listens there; stop it, or choose another path (socket:)", path);
-  unlink(path);
-  mode_t old = umask(0777 & ~mode);
-  r = bind(s, (struct sockaddr *)&a, sizeof a) < 0 || listen(s, 128) < 0 ? -errno : 0;
-  umask(old);
-  if (r < 0)
-    return err_set(e, r, "socket %s: %s", path, strerror(-r));
-  chmod(path, mode);
-  return take_fd(&s);
-}
-
-static int make_listeners(struct keeper *k, struct err *e)
-{
-  struct worker_seed *s = &k->seed;
-  s->listen_fd[0] = listen_on(k->cfg->socket, (mode_t)k->cfg->socket_mode, e);
-  if (s->listen_fd[0] < 0)
-    return s->listen_fd[0];
-  s->listen_tenant[0] = -1;
-  s->listen_n = 1;
-  for (uint32_t i = 0; i < k->cfg->tenants_n; i++) {
-    if (!k->cfg->tenant[i].socket)
-      continue;
-    int fd = listen_on(k->cfg->tenant[i].socket, (mode_t)k->cfg->socket_mode, e);
-    if (fd < 0)
-      return fd;
-    s->listen_fd[s->listen_n] = fd;
-    s->listen_tenant[s->listen_n++] = (int32_t)i;
-  }
-  s->admin_fd = listen_on(k->cfg->admin, 0600, e);
-  return s->admin_fd < 0 ? s->admin_fd : 0;
-}
-
-/* Fresh arenas for each worker: its sessions are over, so nothing in the old ones is anybody's. */
-static int make_arenas(struct keeper *k, struct err *e)
-{
-  struct store_config sc;
-  uint64_t bytes[ARENA_COUNT];
-  backends_store_config(k->cfg, k->seed.dev, k->seed.devs_n, &sc);
-  store_arena_bytes(&sc, bytes);
-  for (int i = 0; i < ARENA_COUNT; i++) {
-    close_fd(&k->seed.arena_fd[i]);
-    int fd = region_make("dray-arena", bytes[i], false);
-    if (fd < 0)
-      return err_set(e, fd, "store: cannot make an arena of %llu bytes: %s", (unsigned long long)bytes[i], strerror(-fd));
-    fchmod(fd, 0400);
-    k->seed.arena_fd[i] = fd;
-  }
-  return 0;
-}
-
 static int start_worker(struct keeper *k, struct err *e)
 {
   int pair[2];
-  int r = make_arenas(k, e);
+  int r = keeper_arenas(k->cfg, &k->seed, e);
   if (r < 0)
     return r;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -411,7 +327,7 @@ int keeper_run(const struct config *cfg, const struct log *log)
 
   int r = k->signals < 0 ? -errno : backends_open(cfg, &k->log, k->seed.dev, &k->seed.devs_n, &e);
   if (r == 0)
-    r = make_listeners(k, &e);
+    r = keeper_listen(cfg, &k->seed, &e);
   int code = 1;
   uint64_t deaths[RESTART_BURST] = {0};
   for (uint32_t n = 0; r == 0; n++) {
@@ -429,7 +345,8 @@ int keeper_run(const struct config *cfg, const struct log *log)
       break;
     }
     log_line(&k->log, LOG_ERROR, "ABORTED: worker %d died of %s %d; its sessions are told FATAL", (int)k->worker,
-             WIFSIGNALED(status) ? "signal" : "exit code", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+             WIFSIGNALED(status) ? "signal" : "exit code",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     r = bury(k);
     uint64_t now = now_ms(), oldest = deaths[n % RESTART_BURST];
     deaths[n % RESTART_BURST] = now;

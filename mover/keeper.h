@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small process above the worker. It makes and holds every fd worth keeping (U, M, regions, slabs, arenas, listening
- * sockets, opened devices with their io_urings), forks the worker, and replaces a dead one after its devices have come to rest: reads
- * submitted by a killed process land for hundreds of ms otherwise.
+ * The small process above the worker. It makes and holds every fd worth keeping (U, M, regions, slabs, arenas,
+ * listening sockets, opened devices with their io_urings), forks the worker, and replaces a dead one after its devices
+ * have come to rest: reads submitted by a killed process land for hundreds of ms otherwise.
  */
 #ifndef MOVER_KEEPER_H
 #define MOVER_KEEPER_H
@@ -24,7 +24,8 @@ int keeper_run(const struct config *cfg, const struct log *log);
 /* ---- the worker's calls over the channel ---- */
 /* U and M of a new session, made and held by the keeper. 0 or -errno; the fds are the caller's. */
 int keeper_session(struct daemon *d, uint32_t session, const struct dray_geometry *geo, int *ret_u, int *ret_m);
-/* The keeper holds a duplicate of fd under (kind, id) until dropped. Failure is logged: the fd then dies with the worker. */
+/* The keeper holds a duplicate of fd under (kind, id) until dropped. Failure is logged: the fd then dies with the
+ * worker. */
 void keeper_hold(struct daemon *d, unsigned kind, uint32_t id, int fd);
 void keeper_drop(struct daemon *d, unsigned kind, uint32_t id);
 /* The worker serves. */

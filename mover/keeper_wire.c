@@ -62,7 +62,8 @@ int keeper_msg_recv(int sock, struct keeper_msg *ret_msg, int ret_fds[2], int ti
   } control;
   struct keeper_msg m;
   struct iovec io = {.iov_base = &m, .iov_len = sizeof m};
-  struct msghdr h = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+  struct msghdr h = {
+      .msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
   int r = wait_for(sock, POLLIN, timeout_ms);
   if (r < 0)
     return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep: inbox, take from every ring, one quantum for every session with something to move, done records, completions
- * out. When a sweep found nothing the lane polls a little longer, then raises every need_wakeup, fences, looks again at every
- * ring and sleeps in epoll [BELL].
+ * The sweep: inbox, take from every ring, one quantum for every session with something to move, done records,
+ * completions out. When a sweep found nothing the lane polls a little longer, then raises every need_wakeup, fences,
+ * looks again at every ring and sleeps in epoll [BELL].
  */
 #include "mover/lane.h"
 
@@ -194,8 +194,7 @@ static void lane_release(struct lane *l, struct session *s)
 static bool lane_sweep(struct lane *l)
 {
   bool work = lane_inbox(l);
-  LIST_EACH(&l->sessions, n)
-  {
+  LIST_EACH (&l->sessions, n) {
     struct session *s = LIST_OF(n, struct session, link);
     if (UNLIKELY(s->state != SESSION_LIVE)) {
       if (s->post.open == 0 && s->steps_n == 0) {
@@ -207,8 +206,8 @@ static bool lane_sweep(struct lane *l)
     int k = session_take(l, s);
     if (UNLIKELY(k < 0)) {
       stat_add(&l->stats.protocol_errors, 1);
-      log_line(&l->d->log, LOG_WARN, "session %llu tenant %s: ABORTED: impossible ring index", (unsigned long long)s->number,
-               s->tenant_name);
+      log_line(&l->d->log, LOG_WARN, "session %llu tenant %s: ABORTED: impossible ring index",
+               (unsigned long long)s->number, s->tenant_name);
       session_end(l, s, DRAY_ABORTED);
     }
     work |= k != 0;
@@ -217,8 +216,7 @@ static bool lane_sweep(struct lane *l)
     step_retry_waiters(l);
   /* a visit that only found full devices is no work: then the devices are what to wait for */
   uint64_t before = l->stats.chunks + l->stats.completed + l->stats.items;
-  LIST_EACH(&l->active, n)
-  {
+  LIST_EACH (&l->active, n) {
     struct session *s = LIST_OF(n, struct session, active);
     if (!session_visit(l, s))
       list_remove(&s->active);
@@ -246,8 +244,7 @@ static bool lane_sweep(struct lane *l)
 
 static bool lane_engines_awake(const struct lane *l)
 {
-  LIST_EACH(&l->sessions, n)
-  {
+  LIST_EACH (&l->sessions, n) {
     if (flag_read(&LIST_OF(n, struct session, link)->u->sleep) == DRAY_AWAKE)
       return true;
   }
@@ -258,12 +255,12 @@ static bool lane_engines_awake(const struct lane *l)
 static void lane_idle(struct lane *l)
 {
   uint64_t start = daemon_now_ns(), now = start;
-  /* with a device at work and every engine asleep only the device can have news, and it may need the CPU more than we do */
+  /* with a device at work and every engine asleep only the device can have news, and it may need the CPU more than we
+   * do */
   uint64_t spin = l->flying && !lane_engines_awake(l) ? MIN_OF(l->spin_ns, (uint64_t)SPIN_DEVICE_NS) : l->spin_ns;
   while (now - start < spin) {
     for (int i = 0; i < 8; i++) {
-      LIST_EACH(&l->sessions, n)
-      {
+      LIST_EACH (&l->sessions, n) {
         if (wire_in_pending(&LIST_OF(n, struct session, link)->sq))
           return;
       }
@@ -279,14 +276,12 @@ static void lane_idle(struct lane *l)
     }
     now = daemon_now_ns();
   }
-  LIST_EACH(&l->sessions, n)
-  {
+  LIST_EACH (&l->sessions, n) {
     flag_raise(&LIST_OF(n, struct session, link)->m->need_wakeup, 1);
   }
   sleep_fence(); /* [BELL] */
   bool found = stat_read(&l->inbox_n) != 0;
-  LIST_EACH(&l->sessions, n)
-  {
+  LIST_EACH (&l->sessions, n) {
     struct session *s = LIST_OF(n, struct session, link);
     /* without a credit to take it by, what is published waits for the engine to reap */
     found |= s->state == SESSION_LIVE && wire_in_pending(&s->sq) && post_room(&s->post, 1, DRAY_CANCEL_RESERVE) != 0;
@@ -300,8 +295,7 @@ static void lane_idle(struct lane *l)
       uint64_t ns = l->next_deadline > now ? l->next_deadline - now : 0;
       timeout = (int)MIN_OF((uint64_t)timeout, ns / 1000000u + (ns > 0));
     }
-    LIST_EACH(&l->sessions, n)
-    {
+    LIST_EACH (&l->sessions, n) {
       struct session *s = LIST_OF(n, struct session, link);
       if (wire_in_pending(&s->sq) || s->post.notice_due) { /* out of credits: reaping rings no bell */
         timeout = MIN_OF(timeout, 1);
@@ -319,8 +313,7 @@ static void lane_idle(struct lane *l)
         l->spin_ns = MAX_OF(l->spin_ns / 2, (uint64_t)SPIN_MIN_NS);
     }
   }
-  LIST_EACH(&l->sessions, n)
-  {
+  LIST_EACH (&l->sessions, n) {
     flag_raise(&LIST_OF(n, struct session, link)->m->need_wakeup, 0);
   }
 }

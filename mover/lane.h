@@ -40,7 +40,7 @@ enum lane_msg_kind {
   LANE_LAYOUT = 5,
   LANE_KEY = 6,
   LANE_FORGET = 8, /* the last message about a quiet session: answered with CONTROL_GONE */
-  LANE_STOP = 7, /* all sessions end; the thread returns when the last is quiet */
+  LANE_STOP = 7,   /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {
   struct list link;

@@ -34,8 +34,7 @@ void listener_accept(struct daemon *d, uint32_t i)
     if (s < 0)
       return;
     uint32_t waiting = 0;
-    LIST_EACH(&d->hello, node)
-    {
+    LIST_EACH (&d->hello, node) {
       waiting++;
     }
     struct caller *c = d->draining || waiting >= CALLERS_MAX ? NULL : calloc(1, sizeof *c);
@@ -55,7 +54,8 @@ void listener_accept(struct daemon *d, uint32_t i)
 }
 
 /* Tenant by the socket it came by, else by its token, else by its uid. NULL: none. */
-static const char *caller_tenant(struct daemon *d, const struct caller *c, const struct dray_msg_hello *h, uid_t uid, char buf[32])
+static const char *caller_tenant(struct daemon *d, const struct caller *c, const struct dray_msg_hello *h, uid_t uid,
+                                 char buf[32])
 {
   const struct config *cfg = d->cfg;
   if (uid == UID_NOBODY)
@@ -86,7 +86,8 @@ static const char *caller_tenant(struct daemon *d, const struct caller *c, const
   return buf;
 }
 
-static int admit_caller(struct daemon *d, struct caller *c, const struct dray_msg_hello *h, int own_pidfd, const char **ret_why)
+static int admit_caller(struct daemon *d, struct caller *c, const struct dray_msg_hello *h, int own_pidfd,
+                        const char **ret_why)
 {
   struct session_who who = {.sock = c->sock};
   char name[32];
@@ -162,8 +163,7 @@ void listener_hello(struct daemon *d, struct caller *c)
 
 void listener_expire(struct daemon *d, uint64_t now_ms)
 {
-  LIST_EACH(&d->hello, n)
-  {
+  LIST_EACH (&d->hello, n) {
     struct caller *c = LIST_OF(n, struct caller, link);
     if (now_ms >= c->until_ms)
       caller_free(d, c);

@@ -22,7 +22,10 @@ void log_line(const struct log *l, int level, const char *fmt, ...)
     gmtime_r(&t.tv_sec, &tm);
     n = strftime(line, sizeof line, "%FT%T", &tm);
     n += (size_t)snprintf(line + n, sizeof line - n, ".%03ldZ %s drayd: ", t.tv_nsec / 1000000,
-                          level <= LOG_ERROR ? "error" : level == LOG_WARN ? "warn" : level == LOG_INFO ? "info" : "debug");
+                          level <= LOG_ERROR  ? "error"
+                          : level == LOG_WARN ? "warn"
+                          : level == LOG_INFO ? "info"
+                                              : "debug");
   }
   va_list ap;
   va_start(ap, fmt);

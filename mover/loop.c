@@ -43,8 +43,8 @@ static void session_leave(struct daemon *d, struct session *s, unsigned reason, 
   s->leaving = true;
   epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->sock, NULL);
   epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
-  log_line(&d->log, LOG_INFO, "session %llu tenant %s agent %s pid %d: ends: %s: %s", (unsigned long long)s->number, s->tenant_name,
-           s->agent_name, (int)s->pid, dray_reason_name(reason), why);
+  log_line(&d->log, LOG_INFO, "session %llu tenant %s agent %s pid %d: ends: %s: %s", (unsigned long long)s->number,
+           s->tenant_name, s->agent_name, (int)s->pid, dray_reason_name(reason), why);
   lane_tell(s, LANE_END, reason);
 }
 
@@ -55,11 +55,13 @@ void loop_session(struct daemon *d, struct session *s)
     if (d->lanes[i].sessions_n < best->sessions_n) /* a hint: a stale number only balances worse */
       best = &d->lanes[i];
   s->lane = best;
-  log_line(&d->log, LOG_INFO, "session %llu tenant %s agent %s pid %d uid %u: lane %u, %u entries", (unsigned long long)s->number,
-           s->tenant_name, s->agent_name, (int)s->pid, (unsigned)s->uid, best->idx, s->geo.entries);
+  log_line(&d->log, LOG_INFO, "session %llu tenant %s agent %s pid %d uid %u: lane %u, %u entries",
+           (unsigned long long)s->number, s->tenant_name, s->agent_name, (int)s->pid, (unsigned)s->uid, best->idx,
+           s->geo.entries);
   lane_tell(s, LANE_ADD, 0);
   /* alive while its socket is open and its pidfd is silent: an inherited socket hides a death */
-  if (loop_add(d, s->sock, LOOP_SESSION, s, EPOLLIN | EPOLLRDHUP) < 0 || loop_add(d, s->pidfd, LOOP_PID, s, EPOLLIN) < 0)
+  if (loop_add(d, s->sock, LOOP_SESSION, s, EPOLLIN | EPOLLRDHUP) < 0 ||
+      loop_add(d, s->pidfd, LOOP_PID, s, EPOLLIN) < 0)
     session_leave(d, s, DRAY_ABORTED, "cannot watch it");
 }
 
@@ -97,8 +99,8 @@ static void session_quiet(struct daemon *d, struct session *s)
     s->leaving = true;
     epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->sock, NULL);
     epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
-    log_line(&d->log, LOG_INFO, "session %llu tenant %s: ends: ABORTED: protocol error on the ring", (unsigned long long)s->number,
-             s->tenant_name);
+    log_line(&d->log, LOG_INFO, "session %llu tenant %s: ends: ABORTED: protocol error on the ring",
+             (unsigned long long)s->number, s->tenant_name);
   }
   lane_tell(s, LANE_FORGET, 0);
 }

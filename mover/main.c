@@ -14,11 +14,20 @@
 static const char usage[] =
     "usage: drayd [--config FILE] [--dir DIR] [--set KEY=VALUE]... [--tenant NAME:TOKEN]... [--check] [--version]\n"
     "\n"
-    "Without a configuration: tiers dram (1 GiB), cxl (1 GiB, emulated) and disk (4 GiB) under DIR (/run/dray as root,\n"
+    "Without a configuration: tiers dram (1 GiB), cxl (1 GiB, emulated) and disk (4 GiB) under DIR (/run/dray as "
+    "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
     "KEY: node socket admin socket_mode lanes log calibration chunk drain_ms limits.* tier.<name>.<key>\n";
 
-enum { OPT_CONFIG = 'c', OPT_DIR = 'd', OPT_SET = 's', OPT_TENANT = 't', OPT_CHECK = 'k', OPT_VERSION = 'v', OPT_HELP = 'h' };
+enum {
+  OPT_CONFIG = 'c',
+  OPT_DIR = 'd',
+  OPT_SET = 's',
+  OPT_TENANT = 't',
+  OPT_CHECK = 'k',
+  OPT_VERSION = 'v',
+  OPT_HELP = 'h'
+};
 
 static const struct option options[] = {
     {"config", required_argument, NULL, OPT_CONFIG}, {"dir", required_argument, NULL, OPT_DIR},
@@ -32,8 +41,9 @@ static int from_environment(struct config *c, struct err *e)
 {
   static const struct {
     const char *env, *key;
-  } vars[] = {{"DRAYD_SOCKET", "socket"}, {"DRAYD_ADMIN", "admin"},           {"DRAYD_LANES", "lanes"},
-              {"DRAYD_LOG", "log"},       {"DRAYD_CALIBRATION", "calibration"}, {"DRAYD_NODE", "node"}};
+  } vars[] = {
+      {"DRAYD_SOCKET", "socket"},           {"DRAYD_ADMIN", "admin"}, {"DRAYD_LANES", "lanes"}, {"DRAYD_LOG", "log"},
+      {"DRAYD_CALIBRATION", "calibration"}, {"DRAYD_NODE", "node"}};
   for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++) {
     const char *v = getenv(vars[i].env);
     int r = v && *v ? config_set(c, vars[i].key, v, e) : 0;

@@ -64,8 +64,8 @@ unsigned ops_mkey(const struct session *s, uint32_t id, uint32_t *ret_mkey)
 
 /* ---- asking policy ---- */
 
-void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes, const struct cell_facts *f,
-                     struct policy_ask *ret_ask)
+void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes,
+             const struct cell_facts *f, struct policy_ask *ret_ask)
 {
   struct store *st = l->d->store;
   struct policy_ask *a = ret_ask;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each op does once its order has come. A handler either fills the outcome and returns true, or has made a step that will,
- * and returns false. ops_cell.c: ops on one cell, which may be items of a BATCH; ops_plain.c: the rest.
+ * What each op does once its order has come. A handler either fills the outcome and returns true, or has made a step
+ * that will, and returns false. ops_cell.c: ops on one cell, which may be items of a BATCH; ops_plain.c: the rest.
  */
 #ifndef MOVER_OPS_H
 #define MOVER_OPS_H
@@ -58,8 +58,8 @@ struct region *ops_region_get(struct session *s, uint16_t id, uint16_t *place);
 unsigned ops_layout(const struct session *s, uint16_t id, const struct dray_layout **ret_layout);
 /* The store's id for a session's materialization-key id; 0 is none. */
 unsigned ops_mkey(const struct session *s, uint32_t id, uint32_t *ret_mkey);
-void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes, const struct cell_facts *f,
-             struct policy_ask *ret_ask);
+void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes,
+             const struct cell_facts *f, struct policy_ask *ret_ask);
 /* A step that reads f's pinned copy `slot`. */
 struct step *ops_step_reading(const struct call *c, unsigned kind, const struct cell_facts *f, struct slot_ref slot);
 static inline uint32_t ops_ms(uint64_t ns)

@@ -52,7 +52,8 @@ bool ops_put(const struct call *c, struct outcome *o)
   return false;
 }
 
-/* Finds the cell, asks policy, and leaves the copy that the verdict reads pinned. True: refused or missed, nothing pinned. */
+/* Finds the cell, asks policy, and leaves the copy that the verdict reads pinned. True: refused or missed, nothing
+ * pinned. */
 static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cell_facts *f, struct slot_ref *slot,
                  struct policy_verdict *v, struct outcome *o)
 {

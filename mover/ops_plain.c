@@ -151,7 +151,8 @@ bool ops_quarantine(const struct call *c, struct outcome *o)
   unsigned r = store_find(c->l->d->store, c->s->tenant, c->w->key, PIN_NONE, ops_ms(c->l->now_ns), &f, &slot);
   if (r == DRAY_REASON_OK && q->len && !range_inside(q->off, q->len, f.len))
     r = DRAY_OUT_OF_RANGE;
-  /* a reader of a published cell may say that it is bad, too: but its word alone condemns only its own tenant's cells */
+  /* a reader of a published cell may say that it is bad, too: but its word alone condemns only its own tenant's cells
+   */
   if (r == DRAY_REASON_OK && f.tenant == c->s->tenant)
     r = store_quarantine(c->l->d->store, &f);
   *o = r == DRAY_REASON_OK ? outcome_ok : outcome_for(r);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room in a full pool. A step that cannot get a slot takes the least recently used cell of the pool out of it: down the ladder
- * when a colder tier has room (or has the cell already), away for good when none has. The step carries the demotion itself, one
- * cell at a time, and then tries again, so a lane never waits and nothing is taken that nobody asked for.
+ * Room in a full pool. A step that cannot get a slot takes the least recently used cell of the pool out of it: down the
+ * ladder when a colder tier has room (or has the cell already), away for good when none has. The step carries the
+ * demotion itself, one cell at a time, and then tries again, so a lane never waits and nothing is taken that nobody
+ * asked for.
  */
 #include <string.h>
 
@@ -15,7 +16,8 @@
 #define ROOM_WAIT_NS 2000000000ull /* how long others' pins may keep a step waiting */
 #define ROOM_TRIES 64              /* victims without I/O per visit: bounds a visit */
 
-/* Points the transfer at "from slot a to slot b", whichever transport has the side that is not memory. -1: neither side is. */
+/* Points the transfer at "from slot a to slot b", whichever transport has the side that is not memory. -1: neither side
+ * is. */
 static int transfer_between(struct step *t, const struct slot_mem *a, const struct slot_mem *b, uint64_t len)
 {
   t->cut = 0;

@@ -100,7 +100,8 @@ static int session_welcome(struct session *s, const struct dray_msg_hello *hello
   return handshake_send(s->sock, &w, sizeof w, fds, 4);
 }
 
-int session_new(struct daemon *d, const struct session_who *who, const struct dray_msg_hello *hello, struct session **ret_session)
+int session_new(struct daemon *d, const struct session_who *who, const struct dray_msg_hello *hello,
+                struct session **ret_session)
 {
   uint32_t idx = 0;
   while (idx < d->cfg->sessions_max && d->session[idx])
@@ -284,7 +285,8 @@ void session_end(struct lane *l, struct session *s, unsigned reason)
   if (s->state != SESSION_LIVE)
     return;
   s->state = SESSION_ENDING;
-  struct dray_cqe fatal = {.type = DRAY_FATAL, .status = DRAY_FAULT, .reason = (uint16_t)reason, .path = DRAY_PATH_NONE};
+  struct dray_cqe fatal = {
+      .type = DRAY_FATAL, .status = DRAY_FAULT, .reason = (uint16_t)reason, .path = DRAY_PATH_NONE};
   post_notice(&s->post, DRAY_FATAL, &fatal);
   job_stop_all(l, s, reason);
   if (s->dirty.next == &s->dirty)

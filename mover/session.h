@@ -30,9 +30,9 @@ struct region {
   void *base;
   uint64_t size;
   uint8_t gen;
-  uint8_t state;   /* enum region_state */
-  uint32_t users;  /* jobs that use it */
-  uint32_t seq;    /* of the unregister that waits for the users to end */
+  uint8_t state;  /* enum region_state */
+  uint32_t users; /* jobs that use it */
+  uint32_t seq;   /* of the unregister that waits for the users to end */
 };
 enum region_state { REGION_FREE = 1, REGION_LIVE = 2, REGION_LEAVING = 3 };
 
@@ -108,8 +108,10 @@ struct session_who {
   const char *tenant_name;
 };
 
-/* Makes U and M (through the keeper), maps and seals them, answers WELCOME. 0 or -errno; sock and pidfd are the session's on success. */
-int session_new(struct daemon *d, const struct session_who *who, const struct dray_msg_hello *hello, struct session **ret_session);
+/* Makes U and M (through the keeper), maps and seals them, answers WELCOME. 0 or -errno; sock and pidfd are the
+ * session's on success. */
+int session_new(struct daemon *d, const struct session_who *who, const struct dray_msg_hello *hello,
+                struct session **ret_session);
 /* Quiet only. Ends leases, unmaps, closes, tells the keeper. NULL is fine. */
 struct session *session_free(struct session *s);
 

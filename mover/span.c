@@ -21,7 +21,8 @@ unsigned span_layout_check(const struct dray_layout *l)
   return DRAY_REASON_OK;
 }
 
-unsigned span_make(void *region, uint64_t region_size, const struct dray_layout *l, uint64_t off, uint64_t len, struct span *ret_span)
+unsigned span_make(void *region, uint64_t region_size, const struct dray_layout *l, uint64_t off, uint64_t len,
+                   struct span *ret_span)
 {
   if (len == 0)
     return DRAY_ZERO_LENGTH;
@@ -35,15 +36,19 @@ unsigned span_make(void *region, uint64_t region_size, const struct dray_layout 
   if (len > (uint64_t)l->segs * l->seg_bytes)
     return DRAY_TOO_LARGE;
   uint64_t start, last = (len - 1) / l->seg_bytes, end;
-  if (!mul_u64(off, l->block_stride, &start) || !add_u64(start, l->base, &start) || !mul_u64(last, l->seg_stride, &end) ||
-      !add_u64(start, end, &end) || !range_inside(end, len - last * l->seg_bytes, region_size) || start > region_size)
+  if (!mul_u64(off, l->block_stride, &start) || !add_u64(start, l->base, &start) ||
+      !mul_u64(last, l->seg_stride, &end) || !add_u64(start, end, &end) ||
+      !range_inside(end, len - last * l->seg_bytes, region_size) || start > region_size)
     return DRAY_OUT_OF_RANGE;
-  *ret_span = (struct span){
-      .base = (char *)region + start, .len = len, .seg_stride = l->seg_stride, .seg_bytes = MIN_OF((uint64_t)l->seg_bytes, len)};
+  *ret_span = (struct span){.base = (char *)region + start,
+                            .len = len,
+                            .seg_stride = l->seg_stride,
+                            .seg_bytes = MIN_OF((uint64_t)l->seg_bytes, len)};
   return DRAY_REASON_OK;
 }
 
-uint32_t span_cut(const struct span *s, uint64_t from, uint64_t bytes, struct xfer_vec *ret_vec, uint32_t max, uint64_t *ret_bytes)
+uint32_t span_cut(const struct span *s, uint64_t from, uint64_t bytes, struct xfer_vec *ret_vec, uint32_t max,
+                  uint64_t *ret_bytes)
 {
   uint64_t done = 0;
   uint32_t n = 0;
@@ -67,7 +72,8 @@ int span_overlap(const struct span *a, const struct span *b)
   /* segments ascend in both, so one pass in the manner of a merge finds any common byte */
   uint64_t ia = 0, ib = 0;
   while (ia < a->len && ib < b->len) {
-    uintptr_t pa = (uintptr_t)a->base + ia / a->seg_bytes * a->seg_stride, pb = (uintptr_t)b->base + ib / b->seg_bytes * b->seg_stride;
+    uintptr_t pa = (uintptr_t)a->base + ia / a->seg_bytes * a->seg_stride,
+              pb = (uintptr_t)b->base + ib / b->seg_bytes * b->seg_stride;
     uint64_t la = MIN_OF(a->seg_bytes, a->len - ia), lb = MIN_OF(b->seg_bytes, b->len - ib);
     if (range_overlaps(pa, la, pb, lb))
       return 1;

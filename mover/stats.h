@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters, one writer each (a lane), any reader: relaxed loads and stores through order.h. Each has its meaning beside it. */
+/* Counters, one writer each (a lane), any reader: relaxed loads and stores through order.h. Each has its meaning beside
+ * it. */
 #ifndef MOVER_STATS_H
 #define MOVER_STATS_H
 
@@ -20,17 +21,17 @@ struct lane_stats {
   uint64_t by_reason[DRAY_REASON_COUNT]; /* completed, by reason (BATCH: its worst) */
   uint64_t bytes_by_path[DRAY_PATH_COUNT];
   uint64_t bytes_by_tier[DRAY_TIER_COUNT];
-  uint64_t items;       /* of BATCHes */
-  uint64_t chunks;      /* xfers submitted */
-  uint64_t quanta;      /* visits in which a session was served */
-  uint64_t again;       /* submits that a transport put off */
-  uint64_t demoted;     /* cells moved down the ladder to make room */
-  uint64_t evicted;     /* cells dropped to make room */
-  uint64_t sleeps;      /* times the lane went to sleep */
-  uint64_t wakes_sent;  /* engines woken */
-  uint64_t accounted;   /* bytes reported by ACCOUNT */
-  uint64_t quarantined; /* QUARANTINE directives recorded */
-  uint64_t protocol_errors; /* sessions ended because of an impossible index */
+  uint64_t items;                         /* of BATCHes */
+  uint64_t chunks;                        /* xfers submitted */
+  uint64_t quanta;                        /* visits in which a session was served */
+  uint64_t again;                         /* submits that a transport put off */
+  uint64_t demoted;                       /* cells moved down the ladder to make room */
+  uint64_t evicted;                       /* cells dropped to make room */
+  uint64_t sleeps;                        /* times the lane went to sleep */
+  uint64_t wakes_sent;                    /* engines woken */
+  uint64_t accounted;                     /* bytes reported by ACCOUNT */
+  uint64_t quarantined;                   /* QUARANTINE directives recorded */
+  uint64_t protocol_errors;               /* sessions ended because of an impossible index */
   uint64_t hits_by_tier[DRAY_TIER_COUNT]; /* GET and MAP, by where the bytes were */
   uint64_t misses;                        /* GET and MAP that found nothing */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One cell's worth of a job that moves bytes: finds room, cuts chunks for a transport, settles. A plain directive has one
- * step, a BATCH one per item that is under way.
+ * One cell's worth of a job that moves bytes: finds room, cuts chunks for a transport, settles. A plain directive has
+ * one step, a BATCH one per item that is under way.
  */
 #ifndef MOVER_STEP_H
 #define MOVER_STEP_H
@@ -56,9 +56,9 @@ struct step {
   struct slot_ref from, to; /* pinned when slab is not 0 */
   uint32_t pool;            /* where `to` is or will be */
   uint64_t len;
-  uint8_t tier;             /* for the completion */
-  uint64_t lease;           /* STEP_FILL */
-  uint64_t own_bytes;       /* transfer fields of the step itself while it demotes */
+  uint8_t tier;       /* for the completion */
+  uint64_t lease;     /* STEP_FILL */
+  uint64_t own_bytes; /* transfer fields of the step itself while it demotes */
   uint64_t room_until;
 
   /* demotion */
@@ -73,8 +73,8 @@ struct step {
 struct step *step_new(struct lane *l, struct session *s, struct job *j, uint32_t item, unsigned kind);
 /* Puts it into the session's run queue. */
 void step_start(struct lane *l, struct step *t);
-/* One piece of progress: bytes to charge (> 0; the step may have left the run queue, or ended), 0 when it is blocked for
-   now, -1 when it left the run queue without moving anything. */
+/* One piece of progress: bytes to charge (> 0; the step may have left the run queue, or ended), 0 when it is blocked
+   for now, -1 when it left the run queue without moving anything. */
 int64_t step_advance(struct lane *l, struct step *t);
 /* A chunk of it is done. */
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d);
@@ -83,7 +83,8 @@ void step_stop(struct lane *l, struct step *t, unsigned reason);
 /* Retries those that wait for room. */
 void step_retry_waiters(struct lane *l);
 
-/* room.c: tries to get `to` a slot. 1: it has one; 0: a demotion is under way or was begun, or it waits; -1: it ended (refused). */
+/* room.c: tries to get `to` a slot. 1: it has one; 0: a demotion is under way or was begun, or it waits; -1: it ended
+ * (refused). */
 int room_find(struct lane *l, struct step *t);
 /* A demotion's bytes have arrived (or failed). */
 void room_demoted(struct lane *l, struct step *t);

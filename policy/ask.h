@@ -10,9 +10,9 @@
 #include <dray/types.h>
 
 struct policy_ask {
-  uint8_t op;      /* enum dray_op */
-  uint16_t flags;  /* enum dray_sqe_flag */
-  uint8_t tier;    /* asked for; DRAY_TIER_ANY: policy chooses */
+  uint8_t op;     /* enum dray_op */
+  uint16_t flags; /* enum dray_sqe_flag */
+  uint8_t tier;   /* asked for; DRAY_TIER_ANY: policy chooses */
   uint64_t bytes;
   uint64_t now_ns; /* time is in the ask */
 

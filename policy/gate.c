@@ -11,12 +11,12 @@ struct axis {
   unsigned mismatch;
 };
 static const struct axis axes[] = {
-  {offsetof(struct dray_key, model), DRAY_MODEL_MISMATCH},
-  {offsetof(struct dray_key, tokenizer), DRAY_TOKENIZER_MISMATCH},
-  {offsetof(struct dray_key, serializer), DRAY_SERIALIZER_MISMATCH},
-  {offsetof(struct dray_key, position), DRAY_POSITION_MISMATCH},
-  {offsetof(struct dray_key, policy), DRAY_POLICY_MISMATCH},
-  {offsetof(struct dray_key, admitter), DRAY_ADMITTER_MISMATCH},
+    {offsetof(struct dray_key, model), DRAY_MODEL_MISMATCH},
+    {offsetof(struct dray_key, tokenizer), DRAY_TOKENIZER_MISMATCH},
+    {offsetof(struct dray_key, serializer), DRAY_SERIALIZER_MISMATCH},
+    {offsetof(struct dray_key, position), DRAY_POSITION_MISMATCH},
+    {offsetof(struct dray_key, policy), DRAY_POLICY_MISMATCH},
+    {offsetof(struct dray_key, admitter), DRAY_ADMITTER_MISMATCH},
 };
 
 static bool key_complete(const struct dray_key *k)

@@ -46,10 +46,10 @@ struct profile_set {
 
 /* The planes' defaults for every tier. */
 void profile_defaults(struct profile_set *ret_set);
-/* Overlays what the JSON text states on *set; keys: label, tiers.<name>.{ReadLatencyNanos BandwidthMBPerSec CapacityBytes
-   ByteAddressable Coherent Persistent Share}, pools.<name>.{Hosts Coherent Share}, dray.*. Unknown keys under dray and at top level
-   are ignored (others own them); an unknown tier name, a negative, fractional or overflowing number, NaN, a wrong type or
-   a duplicate key is -EINVAL with line and key in e, and *set is as before. */
+/* Overlays what the JSON text states on *set; keys: label, tiers.<name>.{ReadLatencyNanos BandwidthMBPerSec
+   CapacityBytes ByteAddressable Coherent Persistent Share}, pools.<name>.{Hosts Coherent Share}, dray.*. Unknown keys
+   under dray and at top level are ignored (others own them); an unknown tier name, a negative, fractional or
+   overflowing number, NaN, a wrong type or a duplicate key is -EINVAL with line and key in e, and *set is as before. */
 int profile_parse(struct profile_set *set, const char *text, size_t n, struct err *e);
 
 /* byte-addressable and coherent */

@@ -12,10 +12,9 @@
 #include "policy/profile.h"
 
 static const char *const tier_names[DRAY_TIER_COUNT] = {
-  [DRAY_TIER_HBM] = "hbm",   [DRAY_TIER_DRAM] = "dram",
-  [DRAY_TIER_CXL] = "cxl",   [DRAY_TIER_NUMA_FAR] = "numa_far",
-  [DRAY_TIER_DISK] = "disk", [DRAY_TIER_REMOTE_DRAM] = "remote_dram",
-  [DRAY_TIER_REMOTE] = "remote",
+    [DRAY_TIER_HBM] = "hbm",           [DRAY_TIER_DRAM] = "dram", [DRAY_TIER_CXL] = "cxl",
+    [DRAY_TIER_NUMA_FAR] = "numa_far", [DRAY_TIER_DISK] = "disk", [DRAY_TIER_REMOTE_DRAM] = "remote_dram",
+    [DRAY_TIER_REMOTE] = "remote",
 };
 
 #define CHUNK_MIN KIB(64)

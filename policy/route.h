@@ -25,6 +25,6 @@ static inline struct policy_verdict verdict_miss(unsigned reason)
 static inline struct policy_verdict verdict_admit(enum policy_route route, uint8_t from, uint8_t to)
 {
   return (struct policy_verdict){
-    .decision = POLICY_ADMIT, .route = (uint8_t)route, .from = from, .to = to, .reason = DRAY_REASON_OK};
+      .decision = POLICY_ADMIT, .route = (uint8_t)route, .from = from, .to = to, .reason = DRAY_REASON_OK};
 }
 #endif

@@ -130,7 +130,8 @@ static int client_handshake(struct dray *d, const struct dray_params *p)
     r = -EPROTO;
   else if (msg.welcome.error)
     r = msg.welcome.error < 0 ? msg.welcome.error : -EPROTO;
-  else if (!whole || layout_verify(&msg.welcome.geo, &d->geo) < 0 || d->geo.entries != p->entries || d->geo.items != p->items)
+  else if (!whole || layout_verify(&msg.welcome.geo, &d->geo) < 0 || d->geo.entries != p->entries ||
+           d->geo.items != p->items)
     r = -EPROTO;
   else
     r = client_map(d, fds);
@@ -243,7 +244,7 @@ int dray_submit(struct dray *d)
 {
   if (UNLIKELY(d->dead))
     return -ECONNRESET;
-  uint32_t n = wire_out_commit(&d->sq); /* [SQ] */
+  uint32_t n = wire_out_commit(&d->sq);         /* [SQ] */
   if (n && doorbell_needed(&d->m->need_wakeup)) /* [BELL] */
     doorbell_ring(d->bell);
   return (int)n;
@@ -305,7 +306,8 @@ static uint32_t client_ready(const struct dray *d)
 static void client_liveness(struct dray *d)
 {
   struct pollfd p = {.fd = d->sock, .events = 0};
-  if (state_see(&d->m->state) != DRAY_M_LIVE || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR))) || client_drain(d) < 0)
+  if (state_see(&d->m->state) != DRAY_M_LIVE || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR))) ||
+      client_drain(d) < 0)
     d->dead = true;
 }
 

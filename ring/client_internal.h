@@ -23,9 +23,9 @@ struct dray {
   /* ring */
   struct wire_out sq;
   struct wire_in cq;
-  struct dray_u_head *u;       /* all of U, read-write */
-  const struct dray_m_head *m; /* all of M, read-only */
-  struct dray_geometry geo;    /* private copy, never read back from M */
+  struct dray_u_head *u;               /* all of U, read-write */
+  const struct dray_m_head *m;         /* all of M, read-only */
+  struct dray_geometry geo;            /* private copy, never read back from M */
   struct dray_cqe cache[CLIENT_CACHE]; /* completions taken from the ring and not yet seen */
   uint32_t cached, at;
   uint32_t out; /* prepared or submitted, DONE not yet seen */

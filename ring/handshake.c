@@ -97,7 +97,8 @@ int handshake_recv(int sock, union handshake_msg *ret_msg, int ret_fds[HANDSHAKE
     bad = true;
   if (!bad) {
     uint32_t t = msg.h.type;
-    if (t == 0 || t >= ARRAY_LEN(shapes) || (size_t)k != shapes[t].size || nfds < shapes[t].fds_min || nfds > shapes[t].fds_max)
+    if (t == 0 || t >= ARRAY_LEN(shapes) || (size_t)k != shapes[t].size || nfds < shapes[t].fds_min ||
+        nfds > shapes[t].fds_max)
       bad = true;
   }
   if (bad) {

@@ -64,11 +64,11 @@ static const char *const reasons[DRAY_REASON_COUNT] = {
     [DRAY_ABORTED] = "ABORTED",
 };
 static const char *const ops[DRAY_OP_COUNT] = {
-    [DRAY_NOP] = "NOP",         [DRAY_FENCE] = "FENCE",     [DRAY_PUT] = "PUT",
-    [DRAY_GET] = "GET",         [DRAY_ALLOC] = "ALLOC",     [DRAY_COMMIT] = "COMMIT",
-    [DRAY_MAP] = "MAP",         [DRAY_UNMAP] = "UNMAP",     [DRAY_COPY] = "COPY",
-    [DRAY_MOVE] = "MOVE",       [DRAY_PUBLISH] = "PUBLISH", [DRAY_DROP] = "DROP",
-    [DRAY_STAT] = "STAT",       [DRAY_ACCOUNT] = "ACCOUNT", [DRAY_QUARANTINE] = "QUARANTINE",
+    [DRAY_NOP] = "NOP",       [DRAY_FENCE] = "FENCE",     [DRAY_PUT] = "PUT",
+    [DRAY_GET] = "GET",       [DRAY_ALLOC] = "ALLOC",     [DRAY_COMMIT] = "COMMIT",
+    [DRAY_MAP] = "MAP",       [DRAY_UNMAP] = "UNMAP",     [DRAY_COPY] = "COPY",
+    [DRAY_MOVE] = "MOVE",     [DRAY_PUBLISH] = "PUBLISH", [DRAY_DROP] = "DROP",
+    [DRAY_STAT] = "STAT",     [DRAY_ACCOUNT] = "ACCOUNT", [DRAY_QUARANTINE] = "QUARANTINE",
     [DRAY_CANCEL] = "CANCEL",
 };
 static const char *const statuses[] = {
@@ -88,14 +88,9 @@ static const char *const paths[DRAY_PATH_COUNT] = {
     [DRAY_PATH_PREAD] = "pread",
 };
 static const char *const tiers[DRAY_TIER_COUNT] = {
-    [DRAY_TIER_ANY] = "any",
-    [DRAY_TIER_HBM] = "hbm",
-    [DRAY_TIER_DRAM] = "dram",
-    [DRAY_TIER_NUMA_FAR] = "numa_far",
-    [DRAY_TIER_CXL] = "cxl",
-    [DRAY_TIER_REMOTE_DRAM] = "remote_dram",
-    [DRAY_TIER_DISK] = "disk",
-    [DRAY_TIER_REMOTE] = "remote",
+    [DRAY_TIER_ANY] = "any",           [DRAY_TIER_HBM] = "hbm",       [DRAY_TIER_DRAM] = "dram",
+    [DRAY_TIER_NUMA_FAR] = "numa_far", [DRAY_TIER_CXL] = "cxl",       [DRAY_TIER_REMOTE_DRAM] = "remote_dram",
+    [DRAY_TIER_DISK] = "disk",         [DRAY_TIER_REMOTE] = "remote",
 };
 
 const char *dray_reason_name(unsigned reason)

@@ -22,7 +22,7 @@ bool post_flush(struct poster *p)
     if (!c)
       break;
     *c = p->notice[kind];
-    p->notice_due &= (uint8_t)~(1u << kind);
+    p->notice_due &= (uint8_t) ~(1u << kind);
   }
   return wire_out_commit(&p->cq) > 0;
 }

@@ -15,8 +15,8 @@
 
 struct poster {
   struct wire_out cq;
-  uint32_t credits;   /* N */
-  uint32_t open;      /* directives taken and not yet answered */
+  uint32_t credits; /* N */
+  uint32_t open;    /* directives taken and not yet answered */
   uint16_t epoch;
   uint8_t notice_due; /* bit k: a notice of kind k waits for a slot */
   struct dray_cqe notice[8];

@@ -47,7 +47,8 @@ int region_check(int fd, uint64_t size, struct err *e)
 {
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0)
-    return err_set(e, -EINVAL, "region: the fd is not a memfd (F_GET_SEALS: %d); pass a memfd sealed with F_SEAL_SHRINK", errno);
+    return err_set(e, -EINVAL,
+                   "region: the fd is not a memfd (F_GET_SEALS: %d); pass a memfd sealed with F_SEAL_SHRINK", errno);
   if (!(seals & F_SEAL_SHRINK))
     return err_set(e, -EPERM, "region: the memfd can still shrink under us; add F_SEAL_SHRINK before registering it");
   struct stat st;
@@ -65,7 +66,7 @@ void *region_map(int fd, uint64_t off, uint64_t size, bool write, bool populate)
     errno = EINVAL;
     return NULL;
   }
-  void *p = mmap(NULL, (size_t)size, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED | (populate ? MAP_POPULATE : 0), fd,
-                 (off_t)off);
+  void *p = mmap(NULL, (size_t)size, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED | (populate ? MAP_POPULATE : 0),
+                 fd, (off_t)off);
   return p == MAP_FAILED ? NULL : p;
 }

@@ -37,8 +37,10 @@ static const struct {
     [DRAY_MAP] = {F_KEY | F_TIER | F_ARG | F_REQUEST | F_PEER | F_OFF | F_LEN,
                   FLAGS_ORDER | DRAY_BATCH | DRAY_MAP_OR_STAGE | DRAY_READ_SOON},
     [DRAY_UNMAP] = {F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
-    [DRAY_COPY] = {F_KEY | F_REGION | F_OFF | F_LEN | F_LEN_NONZERO | F_LAYOUT | F_REQUEST, FLAGS_ORDER | DRAY_READ_SOON},
-    [DRAY_MOVE] = {F_KEY | F_TIER | F_TIER_NEEDED | F_ARG | F_REQUEST | F_PEER | F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
+    [DRAY_COPY] = {F_KEY | F_REGION | F_OFF | F_LEN | F_LEN_NONZERO | F_LAYOUT | F_REQUEST,
+                   FLAGS_ORDER | DRAY_READ_SOON},
+    [DRAY_MOVE] = {F_KEY | F_TIER | F_TIER_NEEDED | F_ARG | F_REQUEST | F_PEER | F_OFF | F_LEN,
+                   FLAGS_ORDER | DRAY_BATCH},
     [DRAY_PUBLISH] = {F_KEY | F_OFF | F_REQUEST, FLAGS_ORDER},
     [DRAY_DROP] = {F_KEY | F_TIER | F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
     [DRAY_STAT] = {F_KEY | F_TIER | F_PEER | F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
@@ -80,7 +82,8 @@ unsigned take_check(const struct dray_sqe *s)
       f &= ~(unsigned)F_LEN;
   }
   if ((!(f & F_KEY) && !is_zero16(s->key)) || (!(f & F_REGION) && s->region) || (!(f & F_OFF) && s->off) ||
-      (!(f & F_LEN) && s->len) || (!(f & F_LAYOUT) && s->layout) || (!(f & F_ARG) && s->arg) || (!(f & F_REQUEST) && s->request))
+      (!(f & F_LEN) && s->len) || (!(f & F_LAYOUT) && s->layout) || (!(f & F_ARG) && s->arg) ||
+      (!(f & F_REQUEST) && s->request))
     return DRAY_BAD_RESERVED;
   if (!(f & F_TIER) && s->tier)
     return DRAY_BAD_TIER;
@@ -155,7 +158,8 @@ unsigned take_publish(const struct dray_item *arena, uint32_t row, struct dray_p
   copied_once();
   if (p.zero0 || p.zero1[0] || p.zero1[1] || p.zero1[2])
     return DRAY_BAD_RESERVED;
-  if (p.scope < DRAY_SCOPE_AGENT || p.scope > DRAY_SCOPE_FLEET || p.taint < DRAY_TRUSTED || p.taint > DRAY_QUARANTINED_TAINT)
+  if (p.scope < DRAY_SCOPE_AGENT || p.scope > DRAY_SCOPE_FLEET || p.taint < DRAY_TRUSTED ||
+      p.taint > DRAY_QUARANTINED_TAINT)
     return DRAY_BAD_FLAG;
   *ret_record = p;
   return DRAY_REASON_OK;

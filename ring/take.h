@@ -18,8 +18,8 @@ struct wire_in;
 /* Most directives of one visit: bounds what one session costs the others. */
 #define TAKE_BURST 32u
 
-/* Copies up to n (<= TAKE_BURST) directives out and validates them; a bad one comes back with its reason set. The slots are free
-   for the engine again afterwards. Returns the count or -EPROTO when the engine's index is impossible. */
+/* Copies up to n (<= TAKE_BURST) directives out and validates them; a bad one comes back with its reason set. The slots
+   are free for the engine again afterwards. Returns the count or -EPROTO when the engine's index is impossible. */
 int take_burst(struct wire_in *sq, struct dray_req *ret_reqs, uint32_t n);
 /* What can be said of a directive by looking at it alone: DRAY_REASON_OK or the first thing wrong with it. */
 unsigned take_check(const struct dray_sqe *sqe);

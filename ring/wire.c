@@ -14,8 +14,8 @@ int wire_map(struct wire *w, int fd, uint64_t off, uint32_t slots, int writable,
   if (b == MAP_FAILED)
     return -errno;
   int prot = PROT_READ | (writable ? PROT_WRITE : 0);
-  if (mmap(b + PAGE_BYTES, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0) ==
-          MAP_FAILED ||
+  if (mmap(b + PAGE_BYTES, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE,
+           -1, 0) == MAP_FAILED ||
       mmap(b + 2 * PAGE_BYTES, slot_bytes, prot, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, (off_t)off) == MAP_FAILED) {
     int e = -errno;
     munmap(b, total);

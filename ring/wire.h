@@ -97,7 +97,8 @@ static inline void *wire_out_slot(struct wire_out *o, int *ret_err)
     }
   }
   uint32_t i = o->staged++;
-  return i < o->zc.n1 ? (char *)o->zc.ptr1 + (size_t)i * WIRE_ELEM : (char *)o->zc.ptr2 + (size_t)(i - o->zc.n1) * WIRE_ELEM;
+  return i < o->zc.n1 ? (char *)o->zc.ptr1 + (size_t)i * WIRE_ELEM
+                      : (char *)o->zc.ptr2 + (size_t)(i - o->zc.n1) * WIRE_ELEM;
 }
 
 /* Makes the filled slots visible; returns how many. */
@@ -125,8 +126,8 @@ struct wire_in {
   uint32_t *mine;         /* the index we publish */
 };
 
-/* Up to n entries copied out into buf: the one and only fetch of peer memory. Returns the count, or -EPROTO. The slots are
-   released by wire_in_release(). */
+/* Up to n entries copied out into buf: the one and only fetch of peer memory. Returns the count, or -EPROTO. The slots
+   are released by wire_in_release(). */
 static inline int wire_in_take(struct wire_in *c, void *buf, uint32_t n)
 {
   struct rte_ring *r = c->w.r;

@@ -50,16 +50,16 @@ struct dev_config {
 
 /* What an opened device is. Filled by open; constant after. */
 struct dev_caps {
-  uint64_t capacity;     /* bytes for slabs */
-  uint64_t unit;         /* slab sizes and offsets are multiples of this (a power of two) */
-  uint32_t align;        /* I/O on whole multiples of this is zero-copy; anything else bounces */
-  bool addressable;      /* slab_mem.base is valid: CPU loads and stores reach the bytes */
-  bool persistent;       /* keeps an index (index_* ops work) */
-  bool emulated;         /* stands in for a device: all output must say so */
-  bool asynchronous;     /* submit returns before the bytes are in place */
+  uint64_t capacity; /* bytes for slabs */
+  uint64_t unit;     /* slab sizes and offsets are multiples of this (a power of two) */
+  uint32_t align;    /* I/O on whole multiples of this is zero-copy; anything else bounces */
+  bool addressable;  /* slab_mem.base is valid: CPU loads and stores reach the bytes */
+  bool persistent;   /* keeps an index (index_* ops work) */
+  bool emulated;     /* stands in for a device: all output must say so */
+  bool asynchronous; /* submit returns before the bytes are in place */
   enum dev_isolation isolation;
-  char owner[64];        /* DEV_PRIVATE: the tenant's name */
-  char note[160];        /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
+  char owner[64]; /* DEV_PRIVATE: the tenant's name */
+  char note[160]; /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
 };
 
 /* One slab's memory. Made by slab_add, owned by the caller until slab_del. */
@@ -88,8 +88,8 @@ struct index_entry {
 /* Called by index_scan for each valid slab, then for each valid cell in it. Return 0 to go on. */
 struct index_visitor {
   void *ctx;
-  int (*slab)(void *ctx, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots,
-              const char *tenant, const char *agent, uint8_t scope);
+  int (*slab)(void *ctx, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
+              const char *agent, uint8_t scope);
   int (*cell)(void *ctx, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
 };
 

@@ -29,13 +29,13 @@ struct xfer_vec {
 #define XFER_VECS_MAX 256
 
 struct xfer {
-  uint64_t cookie; /* comes back in the done record; any value */
-  uint8_t op;      /* enum xfer_op */
-  uint8_t flags;   /* enum xfer_flag */
-  uint16_t nvec;   /* pieces of the memory side, 1..XFER_VECS_MAX (SYNC: 0) */
-  uint16_t nsrc;   /* COPY: pieces of the source; otherwise 0 */
-  uint64_t slab_off; /* READ, WRITE: byte offset in the slab; the bytes are contiguous there */
-  uint64_t bytes;    /* sum over vec (and over src) */
+  uint64_t cookie;             /* comes back in the done record; any value */
+  uint8_t op;                  /* enum xfer_op */
+  uint8_t flags;               /* enum xfer_flag */
+  uint16_t nvec;               /* pieces of the memory side, 1..XFER_VECS_MAX (SYNC: 0) */
+  uint16_t nsrc;               /* COPY: pieces of the source; otherwise 0 */
+  uint64_t slab_off;           /* READ, WRITE: byte offset in the slab; the bytes are contiguous there */
+  uint64_t bytes;              /* sum over vec (and over src) */
   const struct slab_mem *slab; /* READ, WRITE: from slab_add, alive until the done record */
   const struct xfer_vec *vec;  /* memory side (COPY: destination); array and memory alive until the done record */
   const struct xfer_vec *src;  /* COPY: source */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file admin.h
- * The operator's door: one JSON request, one JSON answer, over the mover's admin socket (mode 0600: its owner and root).
+ * The operator's door: one JSON request, one JSON answer, over the mover's admin socket (mode 0600: its owner and
+ * root).
  *
- * Request: {"verb": "status", ...}; answer: {"schema_version": 1, "ok": true, ...} or {"ok": false, "error": "...", "reason": "..."}.
+ * Request: {"verb": "status", ...}; answer: {"schema_version": 1, "ok": true, ...} or {"ok": false, "error": "...",
+ * "reason": "..."}.
  *
  * | verb | arguments | answer |
  * |---|---|---|

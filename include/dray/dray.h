@@ -5,8 +5,8 @@
  * zero-copy maps. The manner is liburing's: get an entry, prep it, submit, wait, look, mark as seen.
  *
  * A struct dray belongs to one thread at a time. Nothing here writes to stdout or stderr, installs signal
- * handlers (but for dray_copy_guarded(), on first use) or starts threads. Calls that talk to the mover over the socket have a deadline of
- * dray_params.timeout_ms; calls on the ring never block but for dray_wait().
+ * handlers (but for dray_copy_guarded(), on first use) or starts threads. Calls that talk to the mover over the socket
+ * have a deadline of dray_params.timeout_ms; calls on the ring never block but for dray_wait().
  *
  * Functions return 0 (or a count) or -errno; out-parameters are written on success only.
  */
@@ -44,13 +44,14 @@ struct dray_params {
 
 /**
  * Connects and makes a session. Blocks at most timeout_ms.
- * @return 0; -ENOENT, -ECONNREFUSED: no mover there; -EACCES: no tenant for this uid, socket or token; -EMFILE: the session
- * cap; -EPROTO: versions differ; -ETIMEDOUT; -EINVAL: a parameter; -ENOMEM. dray_open_error() says it in words.
+ * @return 0; -ENOENT, -ECONNREFUSED: no mover there; -EACCES: no tenant for this uid, socket or token; -EMFILE: the
+ * session cap; -EPROTO: versions differ; -ETIMEDOUT; -EINVAL: a parameter; -ENOMEM. dray_open_error() says it in words.
  */
 DRAY_API int dray_open(const struct dray_params *params, struct dray **ret_dray);
 /** Words for what dray_open() returned, static storage. */
 DRAY_API const char *dray_open_error(int error);
-/** Ends the session: leases end, committed cells stay, what is in flight is canceled. NULL is fine. Maps become invalid. */
+/** Ends the session: leases end, committed cells stay, what is in flight is canceled. NULL is fine. Maps become
+ * invalid. */
 DRAY_API void dray_close(struct dray *d);
 /** The tenant that the mover admitted this session as; valid until dray_close(). */
 DRAY_API const char *dray_tenant(const struct dray *d);
@@ -65,19 +66,20 @@ struct dray_region {
   uint16_t id; /**< for dray_sqe.region; 0: not registered */
 };
 /**
- * Makes a memfd of that size with the seals the mover asks for, mapped read-write. huge: hugetlb pages, -ENOMEM without.
- * The region is the caller's, dray_region_free() ends it. Not registered yet.
+ * Makes a memfd of that size with the seals the mover asks for, mapped read-write. huge: hugetlb pages, -ENOMEM
+ * without. The region is the caller's, dray_region_free() ends it. Not registered yet.
  */
 DRAY_API int dray_region_alloc(uint64_t size, bool huge, struct dray_region *ret_region);
 /** Unmaps and closes. Unregister first. */
 DRAY_API void dray_region_free(struct dray_region *r);
 /**
  * Lends region->fd (a memfd sealed with F_SEAL_SHRINK) to the mover; fills region->id. Blocks for the mover's answer.
- * @return 0; -EPERM: unsealed; -EINVAL: not a memfd; -EMSGSIZE: smaller than said; -ENOSPC: region or pinned-byte cap; -ETIMEDOUT;
- * -ECONNRESET. dray_last_error() has need and have.
+ * @return 0; -EPERM: unsealed; -EINVAL: not a memfd; -EMSGSIZE: smaller than said; -ENOSPC: region or pinned-byte cap;
+ * -ETIMEDOUT; -ECONNRESET. dray_last_error() has need and have.
  */
 DRAY_API int dray_region_register(struct dray *d, struct dray_region *region);
-/** Takes it back once nothing in flight uses it. -ENOENT: not registered (a second call says so, too); -ETIMEDOUT: still in use. */
+/** Takes it back once nothing in flight uses it. -ENOENT: not registered (a second call says so, too); -ETIMEDOUT:
+ * still in use. */
 DRAY_API int dray_region_unregister(struct dray *d, struct dray_region *region);
 /** Describes how one KV block is scattered; the id goes into dray_sqe.layout. -EINVAL, -ENOSPC (255 per session). */
 DRAY_API int dray_layout_define(struct dray *d, const struct dray_layout *layout, uint16_t *ret_id);
@@ -91,8 +93,8 @@ DRAY_API void dray_digest(const void *bytes, size_t n, uint8_t ret_key[16]);
 /* ---- directives ---- */
 
 /**
- * The next free entry, zeroed and stamped, or NULL when all credits are out (reap first) or the ring is full (submit first).
- * With cancel, the CANCEL reserve counts too. It is the caller's until dray_submit().
+ * The next free entry, zeroed and stamped, or NULL when all credits are out (reap first) or the ring is full (submit
+ * first). With cancel, the CANCEL reserve counts too. It is the caller's until dray_submit().
  */
 DRAY_API struct dray_sqe *dray_get_sqe(struct dray *d);
 DRAY_API struct dray_sqe *dray_get_sqe_cancel(struct dray *d);
@@ -121,7 +123,8 @@ static inline void dray_prep_fence(struct dray_sqe *s)
   s->op = DRAY_FENCE;
 }
 /** region[off, off+len) becomes cell key. tier 0: policy chooses. */
-static inline void dray_prep_put(struct dray_sqe *s, const uint8_t key[16], uint16_t region, uint64_t off, uint64_t len, uint8_t tier)
+static inline void dray_prep_put(struct dray_sqe *s, const uint8_t key[16], uint16_t region, uint64_t off, uint64_t len,
+                                 uint8_t tier)
 {
   s->op = DRAY_PUT;
   memcpy(s->key, key, 16);
@@ -131,7 +134,8 @@ static inline void dray_prep_put(struct dray_sqe *s, const uint8_t key[16], uint
   s->tier = tier;
 }
 /** The first len bytes of cell key go to region[off, ...). */
-static inline void dray_prep_get(struct dray_sqe *s, const uint8_t key[16], uint16_t region, uint64_t off, uint64_t len, uint8_t tier)
+static inline void dray_prep_get(struct dray_sqe *s, const uint8_t key[16], uint16_t region, uint64_t off, uint64_t len,
+                                 uint8_t tier)
 {
   dray_prep_put(s, key, region, off, len, tier);
   s->op = DRAY_GET;
@@ -144,7 +148,8 @@ static inline void dray_prep_alloc(struct dray_sqe *s, const uint8_t key[16], ui
   s->len = len;
   s->tier = tier;
 }
-/** The filled lease becomes an immutable cell. Unmap the memory first (dray_fill_release()) to have it frozen in place. */
+/** The filled lease becomes an immutable cell. Unmap the memory first (dray_fill_release()) to have it frozen in place.
+ */
 static inline void dray_prep_commit(struct dray_sqe *s, uint64_t lease)
 {
   s->op = DRAY_COMMIT;
@@ -164,7 +169,8 @@ static inline void dray_prep_unmap(struct dray_sqe *s, uint64_t lease)
   s->off = lease;
 }
 /** region[off, off+len) -> dst_region[dst_off, ...). The two must not overlap. */
-static inline void dray_prep_copy(struct dray_sqe *s, uint16_t region, uint64_t off, uint16_t dst_region, uint64_t dst_off, uint64_t len)
+static inline void dray_prep_copy(struct dray_sqe *s, uint16_t region, uint64_t off, uint16_t dst_region,
+                                  uint64_t dst_off, uint64_t len)
 {
   struct dray_copy_to to;
   memset(&to, 0, sizeof to);
@@ -243,11 +249,12 @@ DRAY_API const struct dray_cqe *dray_peek(struct dray *d);
 DRAY_API void dray_seen(struct dray *d);
 /**
  * Waits until n completions can be peeked, at most timeout_ms (>= 0): polls for spin_us, then sleeps.
- * @return how many there are (>= n); -ETIMEDOUT; -ECONNRESET: the mover is gone and everything it had posted was seen (a FATAL notice comes first);
- * -EPROTO.
+ * @return how many there are (>= n); -ETIMEDOUT; -ECONNRESET: the mover is gone and everything it had posted was seen
+ * (a FATAL notice comes first); -EPROTO.
  */
 DRAY_API int dray_wait(struct dray *d, unsigned n, int timeout_ms);
-/** An fd for event loops, readable after completions were posted while armed. It is the library's: do not read or close it. */
+/** An fd for event loops, readable after completions were posted while armed. It is the library's: do not read or close
+ * it. */
 DRAY_API int dray_fd(const struct dray *d);
 /** Arms dray_fd(). Returns 1 when completions are there already (then it is not armed), 0 when armed. */
 DRAY_API int dray_arm(struct dray *d);
@@ -255,8 +262,10 @@ DRAY_API int dray_arm(struct dray *d);
 /* ---- leases ---- */
 
 /**
- * Where the cell of a MAP completion (or the item's result) is, read-only. Maps the slab the first time; afterwards no system call.
- * @return NULL with errno ENOENT (no such slab: not ours, or its fd did not come in timeout_ms) or ENOMEM. Valid until UNMAP.
+ * Where the cell of a MAP completion (or the item's result) is, read-only. Maps the slab the first time; afterwards no
+ * system call.
+ * @return NULL with errno ENOENT (no such slab: not ours, or its fd did not come in timeout_ms) or ENOMEM. Valid until
+ * UNMAP.
  */
 DRAY_API const void *dray_map_address(struct dray *d, uint32_t slab, uint64_t off);
 /** Where to fill an ALLOC, writable. NULL as above. */

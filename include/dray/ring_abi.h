@@ -75,7 +75,7 @@ struct dray_cqe {
   uint8_t path;    /**< enum dray_path */
   uint8_t tier;    /**< where the bytes were, or went */
   uint16_t flags;  /**< enum dray_cqe_flag */
-  uint64_t bytes;  /**< truly in place, also on failure: a prefix for single, a sum for BATCH; STAT: the cell's length */
+  uint64_t bytes; /**< truly in place, also on failure: a prefix for single, a sum for BATCH; STAT: the cell's length */
   uint64_t object; /**< lease id, cell id */
   uint64_t off;    /**< ALLOC, MAP: offset in the slab */
   uint32_t slab;   /**< ALLOC, MAP: which slab to map */

@@ -49,6 +49,7 @@ static inline struct list *list_pop_front(struct list *l)
   return n;
 }
 /* Safe against removal of the current node. */
-#define LIST_EACH(l, n) for (struct list *n = (l)->next, *n##_next = n->next; n != (l); n = n##_next, n##_next = n->next)
+#define LIST_EACH(l, n)                                                                                                \
+  for (struct list *n = (l)->next, *n##_next = n->next; n != (l); n = n##_next, n##_next = n->next)
 #define LIST_OF(n, type, member) CONTAINER_OF(n, type, member)
 #endif

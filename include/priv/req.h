@@ -6,8 +6,8 @@
 #include <dray/ring_abi.h>
 
 struct dray_req {
-  struct dray_sqe sqe;     /* the copy */
-  struct dray_copy_to to;  /* COPY: decoded from key */
+  struct dray_sqe sqe;    /* the copy */
+  struct dray_copy_to to; /* COPY: decoded from key */
   uint32_t sq_pos;
   uint16_t reason; /* enum dray_reason: OK, or why it is refused before the mover looks at it */
 };

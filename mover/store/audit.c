@@ -115,10 +115,10 @@ static int audit_pool(struct audit *a, struct pool *p)
   LOCKED(&p->lock);
   uint64_t bytes = 0, kept = 0, held = 0;
   uint32_t slabs = 0;
-  LIST_EACH(&p->shares, n) {
+  LIST_EACH (&p->shares, n) {
     const struct share *sh = LIST_OF(n, struct share, active);
     uint64_t own = 0;
-    LIST_EACH(&sh->slabs, m) {
+    LIST_EACH (&sh->slabs, m) {
       uint32_t idx = (uint32_t)(LIST_OF(m, struct slab, peer) - s->slabs.own);
       const struct slab_rec *r = &s->slabs.rec[idx];
       if (!r->id || r->pool != p->nr || r->tenant != sh->tenant)

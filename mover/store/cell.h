@@ -22,8 +22,8 @@ struct cell_rec {
   uint32_t tenant, agent, mkey;
   uint64_t len;
   uint32_t crc;
-  uint32_t stamp;  /* ms when it was last used */
-  uint32_t serial; /* of the commit, over all cells: tells older from newer in an index on disk */
+  uint32_t stamp;                       /* ms when it was last used */
+  uint32_t serial;                      /* of the commit, over all cells: tells older from newer in an index on disk */
   uint8_t has_crc, scope, taint, state; /* state 0: the record is free */
   uint8_t copies;
   uint8_t zero[7];

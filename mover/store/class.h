@@ -27,7 +27,7 @@ struct slot_class {
   uint32_t grown;   /* slabs made since it had none: each is twice the one before */
   uint32_t waiters; /* threads that wait for the slab being made */
   bool making;
-  bool kept;        /* one of the slabs is empty and kept */
+  bool kept; /* one of the slabs is empty and kept */
 };
 
 struct class_table {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * (domain, key) -> cell, by linear hashing: a table grows by splitting a bucket or two per insert, so no insert ever
- * pays for a whole rehash. Cut into shards by the high bits of the hash; each has its own lock, its own state and its own
- * slice of the bucket arena. Buckets are chosen by the low bits.
+ * pays for a whole rehash. Cut into shards by the high bits of the hash; each has its own lock, its own state and its
+ * own slice of the bucket arena. Buckets are chosen by the low bits.
  *
  * Evicted keys are remembered as fingerprints in a small direct-mapped table: a later key may overwrite an older one,
  * then the older is merely ABSENT. Its index is made of the high bits, so a shard's lock covers the shard's part of it.

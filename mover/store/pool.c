@@ -159,7 +159,8 @@ bool pool_kept_drop(struct store *s, struct pool *p, struct doomed *d)
   return true;
 }
 
-/* One empty slab per class is kept, so that a class that lives on one cell does not make and destroy a slab for each. */
+/* One empty slab per class is kept, so that a class that lives on one cell does not make and destroy a slab for each.
+ */
 void pool_slab_settle(struct store *s, struct pool *p, uint32_t idx, struct doomed *d)
 {
   struct slab_rec *r = &s->slabs.rec[idx];
@@ -225,8 +226,7 @@ void pool_slot_unpin(struct store *s, struct pool *p, struct slot_ref r, struct 
 {
   uint32_t idx = slot_index(s, p, r);
   assert(row_pins(slab_row(&s->slabs, idx, r.slot)));
-  if (!slab_slot_unpin(&s->slabs, idx, r.slot) &&
-      row_state(slab_row(&s->slabs, idx, r.slot)) == SLOT_DETACHED) {
+  if (!slab_slot_unpin(&s->slabs, idx, r.slot) && row_state(slab_row(&s->slabs, idx, r.slot)) == SLOT_DETACHED) {
     slab_slot_give(&s->slabs, idx, r.slot);
     slab_loosened(s, p, idx, d);
   }

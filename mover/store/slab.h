@@ -50,8 +50,8 @@ struct slab_rec {
   uint32_t free_head; /* slot + 1 */
   uint32_t used;      /* FILLING, HELD and DETACHED */
   uint32_t held;
-  uint32_t idle;      /* HELD without pins: what can be moved out */
-  uint32_t stamp;     /* ms when a slot of it was last pinned */
+  uint32_t idle;  /* HELD without pins: what can be moved out */
+  uint32_t stamp; /* ms when a slot of it was last pinned */
 };
 _Static_assert(sizeof(struct slab_rec) == 72, "slab record");
 
@@ -124,6 +124,6 @@ uint32_t slab_slot_unpin(struct slabs *t, uint32_t idx, uint32_t slot);
 /* The slot size for len bytes: rounded to grain, then to an eighth of its power of two. */
 uint64_t slab_slot_bytes(uint64_t len, uint64_t grain);
 /* Bytes of a slab with `want` bytes or so in slots of slot_bytes, a multiple of unit and at most left; slots in
-   *ret_slots. 0 when not even one slot fits. */
+ *ret_slots. 0 when not even one slot fits. */
 uint64_t slab_size(uint64_t slot_bytes, uint64_t want, uint64_t unit, uint64_t left, uint32_t *ret_slots);
 #endif

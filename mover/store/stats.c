@@ -24,9 +24,9 @@ static uint64_t pool_stats_get(struct store *s, struct pool *p, struct pool_stat
   st->cell_bytes = p->cell_bytes;
   st->slabs = p->slabs;
   st->cells = p->cells;
-  LIST_EACH(&p->shares, n) {
+  LIST_EACH (&p->shares, n) {
     const struct share *sh = LIST_OF(n, struct share, active);
-    LIST_EACH(&sh->slabs, m)
+    LIST_EACH (&sh->slabs, m)
       rows += s->slabs.rec[LIST_OF(m, struct slab, peer) - s->slabs.own].fresh;
   }
   return rows;
@@ -44,8 +44,7 @@ void store_stats(struct store *s, struct store_stats *ret_stats)
   pthread_mutex_lock(&s->cells.lock);
   records = s->cells.bump;
   pthread_mutex_unlock(&s->cells.lock);
-  st.directory_bytes =
-      records * sizeof(struct cell_rec) + buckets * sizeof(uint32_t) + rows * sizeof(struct slot_row);
+  st.directory_bytes = records * sizeof(struct cell_rec) + buckets * sizeof(uint32_t) + rows * sizeof(struct slot_row);
   *ret_stats = st;
 }
 

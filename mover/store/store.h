@@ -75,8 +75,8 @@ void store_arena_bytes(const struct store_config *cfg, uint64_t ret_bytes[ARENA_
    -EINVAL, -ENOMEM, or what the transport said. */
 int store_new(const struct store_config *cfg, const int arena_fd[ARENA_COUNT], const struct store_hooks *hooks,
               struct err *e, struct store **ret_store);
-/* Destroys what is left: every slab through its transport. A persistent pool keeps its cells on disk: their slabs are not
-   given to slab_del, the device's close lets go of their mappings. NULL is fine. */
+/* Destroys what is left: every slab through its transport. A persistent pool keeps its cells on disk: their slabs are
+   not given to slab_del, the device's close lets go of their mappings. NULL is fine. */
 struct store *store_free(struct store *s);
 
 /* ---- names ---- */
@@ -116,15 +116,15 @@ struct slot_ref {
 struct slot_mem {
   struct dev *dev;
   const struct slab_mem *mem;
-  uint64_t off;        /* of the slot in the slab */
+  uint64_t off; /* of the slot in the slab */
   uint64_t slot_bytes;
   uint8_t pool, tier;
   bool attendable;
 };
 
-/* Looks in the tenant's domain, then in the fleet's. OK: facts are filled and, when pin_tier is not PIN_NONE, one copy is
-   pinned: the hottest (DRAY_TIER_ANY) or the one on that tier; no copy on that tier leaves ret_slot->slab 0 (still OK).
-   ABSENT; EVICTED when this mover remembers having evicted it. Also stamps the cell as used at now_ms. */
+/* Looks in the tenant's domain, then in the fleet's. OK: facts are filled and, when pin_tier is not PIN_NONE, one copy
+   is pinned: the hottest (DRAY_TIER_ANY) or the one on that tier; no copy on that tier leaves ret_slot->slab 0 (still
+   OK). ABSENT; EVICTED when this mover remembers having evicted it. Also stamps the cell as used at now_ms. */
 #define PIN_NONE 0xff
 unsigned store_find(struct store *s, uint32_t tenant, const uint8_t key[16], uint8_t pin_tier, uint32_t now_ms,
                     struct cell_facts *ret_facts, struct slot_ref *ret_slot);
@@ -141,16 +141,17 @@ struct store_who {
   uint32_t tenant, agent;
   uint8_t scope;
 };
-/* A slot for len bytes in pool, FILLING and pinned once. NO_ROOM: the pool is full, see store_victim. NO_SPACE: the disk
-   is. LIMIT: tables are full. TOO_LARGE: larger than the pool. ZERO_LENGTH. SCOPE_DENIED: the pool's device belongs to
-   another tenant, or holds published cells only. IO_ERROR: a persistent device could not note the slab. May wait while
-   another thread makes a slab of the same class. */
-unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len, struct slot_ref *ret_slot);
-/* A slab that the caller made (a frozen fill memfd) becomes a slab of one slot; ownership of mem goes to the store, which
-   destroys it (munmap, close) whole when its slot is free. Charged to pool; NO_ROOM, LIMIT, SCOPE_DENIED, OUT_OF_RANGE (len)
-   leave mem with the caller. */
-unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who, const struct slab_mem *mem, uint64_t len,
+/* A slot for len bytes in pool, FILLING and pinned once. NO_ROOM: the pool is full, see store_victim. NO_SPACE: the
+   disk is. LIMIT: tables are full. TOO_LARGE: larger than the pool. ZERO_LENGTH. SCOPE_DENIED: the pool's device
+   belongs to another tenant, or holds published cells only. IO_ERROR: a persistent device could not note the slab. May
+   wait while another thread makes a slab of the same class. */
+unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
                      struct slot_ref *ret_slot);
+/* A slab that the caller made (a frozen fill memfd) becomes a slab of one slot; ownership of mem goes to the store,
+   which destroys it (munmap, close) whole when its slot is free. Charged to pool; NO_ROOM, LIMIT, SCOPE_DENIED,
+   OUT_OF_RANGE (len) leave mem with the caller. */
+unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who, const struct slab_mem *mem,
+                     uint64_t len, struct slot_ref *ret_slot);
 /* Capacity set aside in a pool without a slab (fill memfds before COMMIT). NO_ROOM. */
 unsigned store_reserve(struct store *s, uint32_t pool, uint64_t bytes);
 void store_unreserve(struct store *s, uint32_t pool, uint64_t bytes);
@@ -167,49 +168,51 @@ struct cell_new {
   uint8_t taint; /* 0: nobody has judged it yet; closed to others like TAINTED, but publish may make it TRUSTED */
   bool no_replace;
 };
-/* The FILLING slot becomes the cell's first copy; an older cell of that key and domain is replaced (its slots detached).
-   EXISTS with no_replace; SCOPE_DENIED when the existing cell is another agent's (or, in the fleet's domain, another
-   tenant's); LIMIT. On refusal the slot is still FILLING. The caller's pin stays. Writes the index entry of a persistent
-   pool: NO_SPACE, IO_ERROR. A tenant or agent whose name does not fit INDEX_NAME_MAX gets no entry: its cells there do not
-   outlast the store. */
-unsigned store_commit(struct store *s, const struct cell_new *n, struct slot_ref slot, uint32_t now_ms, struct cell_facts *ret_facts);
+/* The FILLING slot becomes the cell's first copy; an older cell of that key and domain is replaced (its slots
+   detached). EXISTS with no_replace; SCOPE_DENIED when the existing cell is another agent's (or, in the fleet's domain,
+   another tenant's); LIMIT. On refusal the slot is still FILLING. The caller's pin stays. Writes the index entry of a
+   persistent pool: NO_SPACE, IO_ERROR. A tenant or agent whose name does not fit INDEX_NAME_MAX gets no entry: its
+   cells there do not outlast the store. */
+unsigned store_commit(struct store *s, const struct cell_new *n, struct slot_ref slot, uint32_t now_ms,
+                      struct cell_facts *ret_facts);
 /* The FILLING slot becomes a further copy of the cell. STALE_GENERATION: the cell is gone or replaced; EXISTS: it has a
    copy in that pool already; LIMIT: STORE_COPIES. On refusal the slot is still FILLING. */
 unsigned store_add_copy(struct store *s, const struct cell_facts *f, struct slot_ref slot);
-/* The cell lets go of its copy in that pool (detached; the last copy takes the cell with it). STALE_GENERATION, ABSENT. */
+/* The cell lets go of its copy in that pool (detached; the last copy takes the cell with it). STALE_GENERATION, ABSENT.
+ */
 unsigned store_drop_copy(struct store *s, const struct cell_facts *f, uint8_t pool);
 /* add_copy of `to` and drop_copy of from_pool in one step. */
 unsigned store_move_copy(struct store *s, const struct cell_facts *f, uint8_t from_pool, struct slot_ref to);
 /* Forgets the cell: all copies detached. STALE_GENERATION. */
 unsigned store_drop(struct store *s, const struct cell_facts *f);
-/* Raises taint (never lowers), and replaces the record by one with the new scope, mkey and the one copy `slot` (FILLING, in a slab
-   of the new class), moving it to the fleet's domain for FLEET. The old copies are detached. EXISTS: the fleet has that key
-   from another tenant; STALE_GENERATION. */
+/* Raises taint (never lowers), and replaces the record by one with the new scope, mkey and the one copy `slot`
+   (FILLING, in a slab of the new class), moving it to the fleet's domain for FLEET. The old copies are detached.
+   EXISTS: the fleet has that key from another tenant; STALE_GENERATION. */
 unsigned store_publish(struct store *s, const struct cell_facts *f, uint8_t scope, uint8_t taint, uint32_t mkey,
                        struct slot_ref slot, struct cell_facts *ret_facts);
 unsigned store_quarantine(struct store *s, const struct cell_facts *f);
 
 /* ---- room ---- */
-/* What to move out of a full pool so that store_alloc(pool, who, len) can succeed. OK: ret_facts is a cell with its copy in
-   that pool pinned in ret_slot: demote it (store_move_copy) or evict it (store_evict), unpin, try again. ABSENT: nothing
-   to move, but something was freed: try store_alloc again now. NO_ROOM: everything there is pinned or leased. Waits at
-   most 2 ms for another thread that gives a slab back.
-   A class that has slabs gives its least recently used of a sample of 8; else the tenant that holds most gives a whole slab,
-   cell by cell; never a slab that the store is filling for somebody else's sake right now. */
-unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len, struct cell_facts *ret_facts,
-                      struct slot_ref *ret_slot);
+/* What to move out of a full pool so that store_alloc(pool, who, len) can succeed. OK: ret_facts is a cell with its
+   copy in that pool pinned in ret_slot: demote it (store_move_copy) or evict it (store_evict), unpin, try again.
+   ABSENT: nothing to move, but something was freed: try store_alloc again now. NO_ROOM: everything there is pinned or
+   leased. Waits at most 2 ms for another thread that gives a slab back. A class that has slabs gives its least recently
+   used of a sample of 8; else the tenant that holds most gives a whole slab, cell by cell; never a slab that the store
+   is filling for somebody else's sake right now. */
+unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
+                      struct cell_facts *ret_facts, struct slot_ref *ret_slot);
 /* As drop_copy, and the key is remembered as EVICTED when that was its last copy. */
 unsigned store_evict(struct store *s, const struct cell_facts *f, uint8_t pool);
 
 /* ---- leases ---- */
 struct lease_info {
-  uint64_t id;     /* generation << 32 | index; never 0 */
+  uint64_t id; /* generation << 32 | index; never 0 */
   uint32_t session;
-  uint32_t row;    /* row of the session's object-state table */
+  uint32_t row; /* row of the session's object-state table */
   struct slot_ref slot;
   uint64_t len;
-  uint64_t off;    /* of the slot in the slab */
-  uint64_t ctx;    /* the caller's */
+  uint64_t off; /* of the slot in the slab */
+  uint64_t ctx; /* the caller's */
 };
 /* The caller's pin on slot becomes the lease's (slot.slab may be 0: a lease that pins nothing, for fills). LIMIT. */
 unsigned store_lease_add(struct store *s, const struct lease_info *l, uint64_t *ret_id);
@@ -237,7 +240,8 @@ struct store_stats {
   struct pool_stats pool[STORE_POOLS_MAX];
 };
 void store_stats(struct store *s, struct store_stats *ret_stats);
-/* Walks the cells from *cursor (0 at first; 0 again at the end); at most n facts. For the CLI; takes shard locks one by one. */
+/* Walks the cells from *cursor (0 at first; 0 again at the end); at most n facts. For the CLI; takes shard locks one by
+ * one. */
 uint32_t store_walk(struct store *s, uint32_t *cursor, struct cell_facts *ret_facts, uint32_t n);
 /* Counts everything again and compares with the books: 0, or -EUCLEAN with a text. Quiet store only (tests, debug). */
 int store_audit(struct store *s, struct err *e);

@@ -56,7 +56,7 @@ static int64_t slab_to_give(struct store *s, struct pool *p, const struct share 
     return sh->reclaim - 1;
   int64_t best = -1;
   uint64_t best_age = 0;
-  LIST_EACH(&sh->slabs, n) {
+  LIST_EACH (&sh->slabs, n) {
     uint32_t idx = (uint32_t)(LIST_OF(n, struct slab, peer) - s->slabs.own);
     const struct slab_rec *r = &s->slabs.rec[idx];
     /* one that was begun before goes first */
@@ -86,7 +86,7 @@ static uint32_t picks_of_others(struct store *s, struct pool *p, uint32_t asker,
 {
   struct share *best = NULL;
   int64_t give = -1;
-  LIST_EACH(&p->shares, n) {
+  LIST_EACH (&p->shares, n) {
     struct share *sh = LIST_OF(n, struct share, active);
     if (sh->tenant == asker || sh->bytes <= above || (best && sh->bytes <= best->bytes))
       continue;
@@ -104,7 +104,7 @@ uint32_t victim_picks(struct store *s, struct pool *p, const struct class_key *k
 {
   struct share *own = &p->share[k->tenant];
   uint32_t tenants = own->bytes == 0; /* the asker counts also before its first slab */
-  LIST_EACH(&p->shares, i)
+  LIST_EACH (&p->shares, i)
     tenants++;
   uint64_t fair = p->cfg.capacity / tenants;
   bool over = tenants == 1 || own->bytes >= fair;

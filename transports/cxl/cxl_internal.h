@@ -13,9 +13,9 @@ struct cxl_dev {
   struct addr_dev addr; /* first */
   pthread_mutex_t lock; /* map, used, next_unit */
   char *path;
-  int fd;               /* O_RDWR, holds the lock; a directory: the directory */
+  int fd; /* O_RDWR, holds the lock; a directory: the directory */
   /* device or file */
-  int ro_fd;            /* what engines get */
+  int ro_fd; /* what engines get */
   void *base;
   uint64_t mapped;
   struct extent_map map;

@@ -70,8 +70,10 @@ static void ask_daxctl(const struct stat *st, struct dax_info *i)
   struct daxctl_dev *dev;
   if (daxctl_new(&ctx))
     return;
-  daxctl_region_foreach(ctx, region) {
-    daxctl_dev_foreach(region, dev) {
+  daxctl_region_foreach(ctx, region)
+  {
+    daxctl_dev_foreach(region, dev)
+    {
       if (daxctl_dev_get_major(dev) != (int)major(st->st_rdev) || daxctl_dev_get_minor(dev) != (int)minor(st->st_rdev))
         continue;
       i->size = daxctl_dev_get_size(dev);

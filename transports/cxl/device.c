@@ -169,12 +169,8 @@ int cxl_device_slab_add(struct cxl_dev *d, uint64_t bytes, struct err *e, struct
     const struct guard_range range = {j.base, bytes};
     struct guard_hit hit;
     if (!guard_run(zero_run, &j, &range, 1, &hit)) {
-      *ret_mem = (struct slab_mem){.bytes = bytes,
-                                   .dev_off = off,
-                                   .base = j.base,
-                                   .fd = d->ro_fd,
-                                   .fd_off = off,
-                                   .unit = (uint32_t)at};
+      *ret_mem = (struct slab_mem){
+          .bytes = bytes, .dev_off = off, .base = j.base, .fd = d->ro_fd, .fd_off = off, .unit = (uint32_t)at};
       return 0;
     }
     if (hit.kind == GUARD_LOST) {

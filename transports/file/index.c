@@ -38,8 +38,7 @@ static struct index_super super_of(uint64_t capacity, uint64_t seg_bytes)
 }
 
 /* What is there against what the configuration says. */
-static int super_check(const struct index_super *have, const struct index_super *want, const char *path,
-                       struct err *e)
+static int super_check(const struct index_super *have, const struct index_super *want, const char *path, struct err *e)
 {
   if (memcmp(have->magic, want->magic, sizeof want->magic) ||
       have->crc != crc32c(0, have, offsetof(struct index_super, crc)))
@@ -76,8 +75,7 @@ static int super_settle(struct index *ix, const struct index_super *want, const 
       return rc;
   }
   if ((uint64_t)st.st_size != ix->bytes && ftruncate(ix->fd, (off_t)ix->bytes))
-    return err_set(e, -errno, "%s/dray.index: to %llu bytes: %s", path, (unsigned long long)ix->bytes,
-                   strerror(errno));
+    return err_set(e, -errno, "%s/dray.index: to %llu bytes: %s", path, (unsigned long long)ix->bytes, strerror(errno));
   /* the whole design leans on allocated ranges: find out now */
   if (fallocate(ix->fd, 0, 0, INDEX_PAGE))
     return err_set(e, errno == EOPNOTSUPP ? -EINVAL : -errno, "%s: no disk space can be reserved: %s%s", path,

@@ -52,6 +52,5 @@ struct index_place {
   int (*make)(void *ctx, struct slab_mem *mem);
 };
 /* Visits what verifies and whose place make accepts (-EBUSY, -EINVAL: skipped). Stops at a visitor's non-zero. */
-int index_read(struct index *ix, const struct index_place *place, const struct index_visitor *v,
-               uint64_t *ret_skipped);
+int index_read(struct index *ix, const struct index_place *place, const struct index_visitor *v, uint64_t *ret_skipped);
 #endif

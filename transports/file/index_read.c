@@ -41,8 +41,7 @@ static bool cell_valid(const struct index_slab_header *h, const struct index_cel
   if (c->magic != CELL_MAGIC || c->slot != slot ||
       c->crc != crc32c(crc32c(0, &h->seed, sizeof h->seed), c, offsetof(struct index_cell, crc)))
     return false;
-  if (!c->len || c->len > h->slot_bytes || c->has_crc > 1 ||
-      c->taint > DRAY_QUARANTINED_TAINT) /* 0: not judged yet */
+  if (!c->len || c->len > h->slot_bytes || c->has_crc > 1 || c->taint > DRAY_QUARANTINED_TAINT) /* 0: not judged yet */
     return false;
   return scope_known(c->scope) && name_ends(c->tenant) && name_ends(c->agent);
 }
@@ -105,8 +104,7 @@ static int read_slab(const struct index *ix, uint64_t unit, struct index_cell *b
     ++*skipped;
     return 0;
   }
-  struct slab_mem mem = {
-      .bytes = h.units * INDEX_UNIT, .dev_off = unit * INDEX_UNIT, .fd = -1, .unit = (uint32_t)unit};
+  struct slab_mem mem = {.bytes = h.units * INDEX_UNIT, .dev_off = unit * INDEX_UNIT, .fd = -1, .unit = (uint32_t)unit};
   int rc = place->make(place->ctx, &mem);
   if (rc == -EBUSY || rc == -EINVAL) {
     ++*skipped;
@@ -117,8 +115,7 @@ static int read_slab(const struct index *ix, uint64_t unit, struct index_cell *b
   return rc ? rc : read_cells(ix, &h, &mem, buf, v, skipped);
 }
 
-int index_read(struct index *ix, const struct index_place *place, const struct index_visitor *v,
-               uint64_t *ret_skipped)
+int index_read(struct index *ix, const struct index_place *place, const struct index_visitor *v, uint64_t *ret_skipped)
 {
   CLEAN_PTR struct index_cell *buf = malloc(INDEX_ENTRIES_PER_UNIT * sizeof *buf);
   if (!buf)

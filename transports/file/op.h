@@ -19,14 +19,14 @@
 
 struct file_op {
   struct xfer x;
-  struct vec_at at;  /* memory side of pos */
-  uint64_t pos;      /* bytes in place */
-  uint64_t part;     /* bounce: useful bytes of the running part */
-  uint32_t head;     /* bounce: where they start in the cover */
-  uint32_t slot;     /* bounce: the lane's buffer, OP_NO_SLOT none */
-  uint8_t tries;     /* EAGAIN, EINTR */
+  struct vec_at at; /* memory side of pos */
+  uint64_t pos;     /* bytes in place */
+  uint64_t part;    /* bounce: useful bytes of the running part */
+  uint32_t head;    /* bounce: where they start in the cover */
+  uint32_t slot;    /* bounce: the lane's buffer, OP_NO_SLOT none */
+  uint8_t tries;    /* EAGAIN, EINTR */
   bool bounce, direct_io;
-  uint8_t path;      /* enum dray_path for the done record */
+  uint8_t path; /* enum dray_path for the done record */
   struct xfer_done end;
 };
 #define OP_NO_SLOT UINT32_MAX

@@ -20,9 +20,9 @@
 struct pool_lane {
   pthread_mutex_t lock;
   struct file_op *op;
-  uint32_t *idle, n_idle;  /* the lane's thread alone */
+  uint32_t *idle, n_idle;   /* the lane's thread alone */
   uint32_t *ended, head, n; /* a ring of depth, under lock */
-  int event;               /* readable while n > 0 */
+  int event;                /* readable while n > 0 */
 };
 
 struct pool_thread {
@@ -43,7 +43,6 @@ struct pool {
   uint32_t lanes, depth;
   struct pool_lane lane[];
 };
-
 
 void pool_close(struct file_dev *d)
 {

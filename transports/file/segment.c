@@ -28,7 +28,8 @@ static int segment_open(struct segments *s, uint32_t i, int dir, const char *pat
   if (fstat(fd, &st) || !S_ISREG(st.st_mode))
     return err_set(e, -EINVAL, "%s/%s: not a regular file", path, name);
   if ((uint64_t)st.st_size > bytes)
-    return err_set(e, -EINVAL, "%s/%s has %lld bytes, expected %llu: made with another capacity; set that, or remove "
+    return err_set(e, -EINVAL,
+                   "%s/%s has %lld bytes, expected %llu: made with another capacity; set that, or remove "
                    "the dray.* files",
                    path, name, (long long)st.st_size, (unsigned long long)bytes);
   if ((uint64_t)st.st_size < bytes && ftruncate(fd, (off_t)bytes))

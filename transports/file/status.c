@@ -27,12 +27,8 @@ uint16_t status_reason(int err)
 
 struct xfer_done status_failed(uint64_t cookie, uint8_t path, int err, uint64_t bytes)
 {
-  return (struct xfer_done){.cookie = cookie,
-                            .status = XFER_FAILED,
-                            .path = path,
-                            .reason = status_reason(err),
-                            .err = err,
-                            .bytes = bytes};
+  return (struct xfer_done){
+      .cookie = cookie, .status = XFER_FAILED, .path = path, .reason = status_reason(err), .err = err, .bytes = bytes};
 }
 
 struct xfer_done status_short(uint64_t cookie, uint8_t path, uint64_t bytes)

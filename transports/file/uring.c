@@ -236,8 +236,8 @@ static int uring_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
     return 0;
   }
   bool direct = d->seg.direct;
-  int rc = file_op_begin(op, x, direct, direct ? DRAY_PATH_IO_URING_DIRECT : DRAY_PATH_IO_URING_BUFFERED,
-                         DRAY_PATH_BOUNCE);
+  int rc =
+      file_op_begin(op, x, direct, direct ? DRAY_PATH_IO_URING_DIRECT : DRAY_PATH_IO_URING_BUFFERED, DRAY_PATH_BOUNCE);
   if (rc)
     return rc;
   if (op->bounce) {
@@ -274,8 +274,8 @@ static bool sync_result(struct file_dev *d, struct lane *l, uint32_t file1, int 
       return false;
   }
   struct file_op *op = &l->op[s->queue[s->head & d->uring->queue_mask]];
-  op->end = s->err ? status_failed(op->x.cookie, DRAY_PATH_NONE, s->err, 0)
-                   : status_ok(op->x.cookie, DRAY_PATH_NONE, 0);
+  op->end =
+      s->err ? status_failed(op->x.cookie, DRAY_PATH_NONE, s->err, 0) : status_ok(op->x.cookie, DRAY_PATH_NONE, 0);
   s->head++;
   if (s->head != s->tail)
     sync_begin(d, l);
@@ -308,7 +308,8 @@ static uint32_t uring_poll(struct dev *dev, uint32_t lane, struct xfer_done *don
   uint32_t k = 0;
   if (ring_pending(&l->ring))
     (void)io_uring_get_events(&l->ring.io);
-  io_uring_for_each_cqe(&l->ring.io, head, cqe) {
+  io_uring_for_each_cqe(&l->ring.io, head, cqe)
+  {
     if (k == n)
       break;
     seen++;

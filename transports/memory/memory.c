@@ -73,10 +73,8 @@ static int memory_open(const struct dev_config *cfg, struct err *e, struct dev *
   struct dev *dev = &d->addr.dev;
   dev->cold = transport_memory.cold;
   dev->hot = &hot_dummy;
-  dev->caps = (struct dev_caps){.unit = d->hugetlb ? MEMFD_HUGE_BYTES : PAGE_BYTES,
-                                .align = 1,
-                                .addressable = true,
-                                .isolation = DEV_PER_SLAB};
+  dev->caps = (struct dev_caps){
+      .unit = d->hugetlb ? MEMFD_HUGE_BYTES : PAGE_BYTES, .align = 1, .addressable = true, .isolation = DEV_PER_SLAB};
   dev->caps.capacity = cfg->capacity & ~(dev->caps.unit - 1);
   if (cfg->huge_pages && !d->hugetlb)
     snprintf(dev->caps.note, sizeof dev->caps.note,
@@ -110,8 +108,7 @@ static int memory_slab_add(struct dev *dev, uint64_t bytes, struct err *e, struc
     p.hugetlb = false;
     rc = memfd_make(&p, bytes, &fd, &base);
     if (!rc)
-      err_set(e, 0, "%s: no huge pages left for a slab of %llu bytes: 4 KiB pages", d->name,
-              (unsigned long long)bytes);
+      err_set(e, 0, "%s: no huge pages left for a slab of %llu bytes: 4 KiB pages", d->name, (unsigned long long)bytes);
   }
   if (rc) {
     LOCKED(&d->lock);
@@ -133,7 +130,6 @@ static void memory_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   mem->base = NULL;
   mem->fd = -1;
 }
-
 
 static const struct transport_cold memory_cold = {
     .size = sizeof(struct transport_cold),

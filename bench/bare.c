@@ -97,6 +97,8 @@ void bare_trip(struct bare *b)
   struct dray_cqe out[32];
   int err = 0;
   struct dray_sqe *s = wire_out_slot(&b->sq, &err);
+  if (!s)
+    abort(); /* one is under way in a ring of hundreds */
   memset(s, 0, sizeof *s);
   s->op = DRAY_NOP;
   wire_out_commit(&b->sq);
@@ -114,6 +116,8 @@ void bare_stream(struct bare *b, uint64_t n, uint32_t window)
     if (sent < n && sent - got + 32 <= window) {
       for (int i = 0; i < 32; i++) {
         struct dray_sqe *s = wire_out_slot(&b->sq, &err);
+        if (!s)
+          abort(); /* the window is smaller than the ring */
         memset(s, 0, sizeof *s);
         s->op = DRAY_NOP;
       }

@@ -100,7 +100,7 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
   case LANE_ADD: {
     struct epoll_event e = {.events = EPOLLIN | EPOLLET};
     list_push_back(&l->sessions, &s->link);
-    l->sessions_n++;
+    stat_add(&l->sessions_n, 1);
     flag_raise(&s->m->need_wakeup, 0);
     if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, s->bell, &e) < 0)
       session_end(l, s, DRAY_ABORTED);
@@ -182,7 +182,7 @@ static void lane_release(struct lane *l, struct session *s)
   list_remove(&s->dirty);
   list_remove(&s->active);
   list_remove(&s->link);
-  l->sessions_n--;
+  stat_set(&l->sessions_n, l->sessions_n - 1);
   epoll_ctl(l->epoll, EPOLL_CTL_DEL, s->bell, NULL);
   s->state = SESSION_QUIET;
   m->kind = CONTROL_QUIET;

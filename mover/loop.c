@@ -52,7 +52,8 @@ void loop_session(struct daemon *d, struct session *s)
 {
   struct lane *best = &d->lanes[0];
   for (uint32_t i = 1; i < d->lanes_n; i++)
-    if (d->lanes[i].sessions_n < best->sessions_n) /* a hint: a stale number only balances worse */
+    if (stat_read(&d->lanes[i].sessions_n) <
+        stat_read(&best->sessions_n)) /* a hint: a stale number only balances worse */
       best = &d->lanes[i];
   s->lane = best;
   log_line(&d->log, LOG_INFO, "session %llu tenant %s agent %s pid %d uid %u: lane %u, %u entries",

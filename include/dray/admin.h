@@ -14,7 +14,7 @@
  * | cells | tenant, tier, limit, cursor | cells: key, tenant, agent, bytes, scope, taint, state, tiers |
  * | sessions | | sessions: id, tenant, agent, pid, uid, lane, done, bytes, regions, leases |
  * | config | | what the mover runs |
- * | audit | | recounts the store's books |
+ * | audit | | recounts the store's books; exact only while nothing moves |
  */
 #ifndef DRAY_ADMIN_H
 #define DRAY_ADMIN_H

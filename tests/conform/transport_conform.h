@@ -18,10 +18,10 @@ extern "C" {
 
 struct ConformSetup {
   const struct transport *transport = nullptr;
-  std::string root = "/tmp";    // where the scratch directory is made
-  bool path_is_file = false;    // path: a file of capacity bytes in the scratch directory
+  std::string root = "/tmp"; // where the scratch directory is made
+  bool path_is_file = false; // path: a file of capacity bytes in the scratch directory
   bool has_path = true;
-  bool lockable = true;         // a second open is -EBUSY
+  bool lockable = true; // a second open is -EBUSY
   std::string owner;
   bool buffered = false, no_uring = false;
   uint8_t path_aligned = DRAY_PATH_CPU_NT, path_unaligned = DRAY_PATH_CPU_NT;
@@ -34,7 +34,7 @@ constexpr uint64_t kSlot = 64 << 10;
 
 // Page-aligned shared memory, as a pool region is.
 class Region {
- public:
+public:
   explicit Region(uint64_t bytes);
   ~Region();
   Region(const Region &) = delete;
@@ -42,16 +42,16 @@ class Region {
   uint8_t *at(uint64_t off = 0) const { return base_ + off; }
   void fill(uint32_t seed);
   void clear();
-  void cut(uint64_t bytes);  // what is beyond is gone
+  void cut(uint64_t bytes); // what is beyond is gone
 
- private:
+private:
   int fd_;
   uint8_t *base_;
   uint64_t bytes_;
 };
 
 class Conform : public ::testing::Test {
- protected:
+protected:
   void SetUp() override;
   void TearDown() override;
   int Open();

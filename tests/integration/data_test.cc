@@ -167,6 +167,38 @@ TEST_F(Data, AbandonedFillGivesItsRoomBack)
   EXPECT_EQ(e.one().reason, DRAY_BAD_LEASE);
 }
 
+TEST_F(Data, FillCannotBeTakenAwayFromTheCommitThatCopiesIt)
+{
+  pid_t worker = mover.worker();
+  for (uint8_t tier : {(uint8_t)DRAY_TIER_DRAM, (uint8_t)DRAY_TIER_DISK}) {
+    dray_prep_alloc(e.sqe(), Key("busy").b, 8u << 20, tier);
+    auto a = e.one();
+    if (a.status != DRAY_OK)
+      continue; /* not a tier to fill in place */
+    void *p = dray_fill_address(e.d, a.slab);
+    ASSERT_NE(p, nullptr);
+    kit::pattern_fill(p, 8u << 20, 11);
+    for (int i = 0; i < 2; i++)
+      dray_prep_commit(e.sqe(), a.object);
+    dray_prep_unmap(e.sqe(), a.object);
+    auto v = e.wait(3);
+    ASSERT_EQ(v.size(), 3u) << mover.log();
+    int ok = 0, leased = 0;
+    for (auto &c : v) {
+      ok += c.status == DRAY_OK;
+      leased += c.reason == DRAY_LEASED;
+    }
+    EXPECT_EQ(ok, 1);
+    EXPECT_EQ(leased, 2);
+    auto c = e.get("busy", 8u << 20, 8u << 20);
+    EXPECT_EQ(c.status, DRAY_OK) << say(c);
+    EXPECT_TRUE(e.holds(8u << 20, 8u << 20, 11));
+    EXPECT_EQ(e.unmap(a.object).reason, DRAY_BAD_LEASE);
+    e.drop("busy");
+  }
+  EXPECT_EQ(mover.worker(), worker) << mover.log();
+}
+
 TEST_F(Data, CopyMovesWithinAndBetweenRegions)
 {
   e.fill(0, 5000000, 2);

@@ -21,7 +21,7 @@ struct MoverOptions {
 };
 
 class Mover {
- public:
+public:
   explicit Mover(MoverOptions options = {});
   ~Mover();
   Mover(const Mover &) = delete;
@@ -44,7 +44,7 @@ class Mover {
   std::string ask(const std::string &request) const;
   bool audit_clean() const;
 
- private:
+private:
   void start(const MoverOptions &options);
   std::string dir_;
   bool own_dir_ = false, up_ = false;
@@ -59,7 +59,7 @@ struct EngineOptions {
 
 /* One session with one region. */
 class Engine {
- public:
+public:
   explicit Engine(const Mover &m, EngineOptions o = {});
   ~Engine();
   Engine(const Engine &) = delete;
@@ -86,7 +86,7 @@ class Engine {
   bool holds(uint64_t off, uint64_t len, uint64_t seed) const;
   void close();
 
- private:
+private:
   int error_ = 0;
 };
 
@@ -103,5 +103,5 @@ std::string read_file(const std::string &path);
 int fd_count(pid_t pid);
 /* Mappings of memfds in a process: rings, regions, slabs, arenas. */
 int map_count(pid_t pid);
-}  // namespace kit
+} // namespace kit
 #endif

@@ -32,7 +32,7 @@ struct Hooks {
 };
 
 class StoreTest : public ::testing::Test {
- protected:
+protected:
   store_config cfg{};
   int fd[ARENA_COUNT];
   std::vector<std::unique_ptr<FakeDev>> devs;

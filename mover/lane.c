@@ -214,14 +214,13 @@ static bool lane_sweep(struct lane *l)
   }
   if (!list_empty(&l->waiters))
     step_retry_waiters(l);
-  /* a visit that only found full devices is no work: then the devices are what to wait for */
-  uint64_t before = l->stats.chunks + l->stats.completed + l->stats.items;
   LIST_EACH (&l->active, n) {
     struct session *s = LIST_OF(n, struct session, active);
     if (!session_visit(l, s))
       list_remove(&s->active);
+    /* a visit that only found full devices is no work: then the devices are what to wait for */
+    work |= !s->blocked;
   }
-  work |= l->stats.chunks + l->stats.completed + l->stats.items != before;
   for (uint32_t i = 0; i < l->d->devs_n && l->flying; i++)
     if (l->d->dev[i]->caps.asynchronous)
       l->d->dev[i]->hot->flush(l->d->dev[i], l->idx);

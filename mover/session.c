@@ -232,13 +232,13 @@ bool session_visit(struct lane *l, struct session *s)
 {
   s->deficit += LANE_QUANTUM;
   stat_add(&l->stats.quanta, 1);
-  bool blocked = false;
+  s->blocked = false;
   while (s->deficit > 0) {
     struct step *t = next_step(s);
     if (t) {
       int64_t n = step_advance(l, t);
       if (n == 0) {
-        blocked = true;
+        s->blocked = true;
         break;
       }
       s->deficit -= n < 0 ? (int64_t)STEP_MIN_CHARGE : n;
@@ -250,12 +250,12 @@ bool session_visit(struct lane *l, struct session *s)
     struct job *j = LIST_OF(s->pending.next, struct job, wait);
     int64_t n = admit_next(l, s, j);
     if (n == 0) {
-      blocked = true;
+      s->blocked = true;
       break;
     }
     s->deficit -= n;
   }
-  if (blocked && s->deficit > LANE_QUANTUM)
+  if (s->blocked && s->deficit > LANE_QUANTUM)
     s->deficit = LANE_QUANTUM; /* credit is not saved up while a device is full */
   bool more = next_step(s) || !list_empty(&s->pending);
   if (!more)

@@ -87,6 +87,7 @@ struct session {
   uint32_t steps_n;
   uint32_t items_open;
   int64_t deficit;
+  bool blocked;         /* the last visit ended because a device, or the lane's steps, are full */
   struct job *link_job; /* last accepted, if it had LINK and is unfinished */
   bool link_open, link_ok;
   uint32_t link_len;

@@ -153,6 +153,8 @@ int bench_file(const struct bench_options *o, struct report *r)
   snprintf(disk, sizeof disk, "tier.disk.path=%s/dray-bench-disk.%d", dir, (int)getpid());
   snprintf(fio_file, sizeof fio_file, "%s/dray-bench-fio.%d", dir, (int)getpid());
   const char *const sets[] = {"lanes=1", "log=warn", capacity, disk, NULL};
+  /* everybody alike: engine, drayd and fio (children inherit it) share one CPU, the kernel's workers have the rest */
+  stage_pin(0);
   bool versus = o->versus && fio_present();
   if (versus && fio_layout(fio_file, bytes) < 0) {
     fprintf(stderr, "bench file: fio cannot lay out %s\n", fio_file);

@@ -44,8 +44,8 @@ static void submit_one(struct work *w, uint32_t slot, bool write, uint64_t cell)
   s->cookie = (uint64_t)slot << 48 | cell;
 }
 
-/* Runs for ms with DEPTH directives under way. MB/s, or -1. stamp: each cell gets a pattern of its own (costs CPU, so
- * not when timed). */
+/* Runs for ms, or `most` directives, with DEPTH under way. MB/s, or -1. check: every cell in turn, with a pattern of
+   its own that a read compares (costs CPU, so not when timed). */
 static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t most)
 {
   uint64_t start = stage_now_ns(), end = start + (uint64_t)ms * 1000000u, done = 0, sent = 0, under = 0;
@@ -69,7 +69,7 @@ static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t 
       under++;
     }
     dray_submit(w->d);
-    /* asleep until a quarter of the depth is done: that is how an engine with a queue waits */
+    /* asleep until a few are done: that is how an engine with a queue waits */
     if (dray_wait(w->d, (unsigned)MIN_OF(under, (uint64_t)WAKE), 20000) < 1)
       return -1;
     for (const struct dray_cqe *c; (c = dray_peek(w->d)); dray_seen(w->d)) {

@@ -100,8 +100,7 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
     t->to.slab = 0; /* the step's pin becomes the lease's */
   } else if (r == DRAY_EXISTS) {
     slot.slab = 0;
-    r = store_find(st, t->s->tenant, t->facts.key, store_pool(st, t->pool)->tier, (uint32_t)(l->now_ns / 1000000u), &f,
-                   &slot);
+    r = store_find(st, t->s->tenant, t->facts.key, store_pool(st, t->pool)->tier, lane_ms(l), &f, &slot);
     if (r == DRAY_REASON_OK && !slot.slab)
       r = DRAY_ABSENT;
   }
@@ -118,7 +117,7 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
 {
   struct store *st = l->d->store;
   struct cell_facts f;
-  uint32_t now_ms = (uint32_t)(l->now_ns / 1000000u);
+  uint32_t now_ms = lane_ms(l);
   unsigned r = DRAY_REASON_OK;
   switch (t->kind) {
   case STEP_PUT:

@@ -90,7 +90,12 @@ void lane_free(struct lane *l);
 
 /* For the lane's own thread */
 void lane_refresh(struct lane *l); /* now_ns */
-void lane_poll(struct lane *l);    /* done records of every transport */
+/* The store's clock. */
+static inline uint32_t lane_ms(const struct lane *l)
+{
+  return (uint32_t)(l->now_ns / 1000000u);
+}
+void lane_poll(struct lane *l); /* done records of every transport */
 /* dispatch.c: cuts and submits the step's next chunk: bytes, 0 when blocked (no chunk, EAGAIN). */
 int64_t dispatch_chunk(struct lane *l, struct step *t);
 /* SYNC on one device, as a chunk of the step. 0, -EAGAIN. */

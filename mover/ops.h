@@ -62,8 +62,4 @@ void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mk
              const struct cell_facts *f, struct policy_ask *ret_ask);
 /* A step that reads f's pinned copy `slot`. */
 struct step *ops_step_reading(const struct call *c, unsigned kind, const struct cell_facts *f, struct slot_ref slot);
-static inline uint32_t ops_ms(uint64_t ns)
-{
-  return (uint32_t)(ns / 1000000u);
-}
 #endif

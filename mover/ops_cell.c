@@ -66,7 +66,7 @@ static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cel
     return true;
   }
   slot->slab = 0;
-  r = store_find(l->d->store, c->s->tenant, c->w->key, pin, ops_ms(l->now_ns), f, slot);
+  r = store_find(l->d->store, c->s->tenant, c->w->key, pin, lane_ms(l), f, slot);
   if (r != DRAY_REASON_OK) {
     *o = outcome_for(r);
     return true;
@@ -103,7 +103,7 @@ static unsigned repin(const struct call *c, unsigned tier, struct cell_facts *f,
     store_unpin(st, *slot);
   }
   slot->slab = 0;
-  unsigned r = store_find(st, c->s->tenant, c->w->key, (uint8_t)tier, ops_ms(c->l->now_ns), f, slot);
+  unsigned r = store_find(st, c->s->tenant, c->w->key, (uint8_t)tier, lane_ms(c->l), f, slot);
   return r != DRAY_REASON_OK ? r : slot->slab ? DRAY_REASON_OK : DRAY_ABSENT;
 }
 

@@ -105,7 +105,7 @@ bool ops_publish(const struct call *c, struct outcome *o)
   if (r == DRAY_REASON_OK)
     r = ops_mkey(c->s, p.mkey, &mkey);
   if (r == DRAY_REASON_OK)
-    r = store_find(c->l->d->store, c->s->tenant, c->w->key, DRAY_TIER_ANY, ops_ms(c->l->now_ns), &f, &slot);
+    r = store_find(c->l->d->store, c->s->tenant, c->w->key, DRAY_TIER_ANY, lane_ms(c->l), &f, &slot);
   /* only its owner may widen a cell, and never narrow it */
   if (r == DRAY_REASON_OK) {
     if (f.tenant != c->s->tenant || f.agent != c->s->agent)
@@ -148,7 +148,7 @@ bool ops_quarantine(const struct call *c, struct outcome *o)
   struct cell_facts f;
   struct slot_ref slot;
   const struct dray_sqe *q = &c->j->req.sqe;
-  unsigned r = store_find(c->l->d->store, c->s->tenant, c->w->key, PIN_NONE, ops_ms(c->l->now_ns), &f, &slot);
+  unsigned r = store_find(c->l->d->store, c->s->tenant, c->w->key, PIN_NONE, lane_ms(c->l), &f, &slot);
   if (r == DRAY_REASON_OK && q->len && !range_inside(q->off, q->len, f.len))
     r = DRAY_OUT_OF_RANGE;
   /* a reader of a published cell may say that it is bad, too: but its word alone condemns only its own tenant's cells

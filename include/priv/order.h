@@ -31,9 +31,10 @@ static inline uint32_t index_see(const uint32_t *word)
 }
 
 /* [BELL] the sleeper's side */
+/* What was written before it (wake_at) is seen by who sees the flag. */
 static inline void flag_raise(uint32_t *word, uint32_t v)
 {
-  __atomic_store_n(word, v, __ATOMIC_RELAXED);
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
 }
 static inline void sleep_fence(void)
 {
@@ -46,7 +47,7 @@ static inline void wake_fence(void)
 }
 static inline uint32_t flag_read(const uint32_t *word)
 {
-  return __atomic_load_n(word, __ATOMIC_RELAXED);
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 /* [STATE] */

@@ -13,6 +13,7 @@
 #include "ring/take.h"
 
 #define INLINE_CHARGE 512 /* what an item that moves no bytes costs in the round robin */
+#define ITEMS_AHEAD 8u    /* looked up side by side */
 
 void admit_region_put(struct lane *l, struct session *s, uint16_t slot)
 {
@@ -127,10 +128,41 @@ void admit_start(struct lane *l, struct session *s, struct job *j)
   carry_out_plain(l, s, j);
 }
 
+/* Begins the next few items: each is copied out of U once, right before it is carried out. */
+static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
+{
+  const struct dray_sqe *q = &j->req.sqe;
+  struct dray_item it[ITEMS_AHEAD];
+  struct store_hint hint[ITEMS_AHEAD];
+  struct outcome o;
+  uint32_t n = MIN_OF(j->items - j->next_item, ITEMS_AHEAD), done = 0;
+  if (moves_bytes(q->op))
+    n = MIN_OF(n, MIN_OF(l->free_steps_n, LANE_SESSION_STEPS - s->steps_n));
+  take_items(s->arena, j->first_item + j->next_item, n, it);
+  for (uint32_t k = 0; k < n; k++)
+    hint[k].key = it[k].key;
+  if (n > 1 && q->op != DRAY_UNMAP && q->op != DRAY_PUT)
+    store_expect(l->d->store, s->tenant, hint, n, q->op == DRAY_MAP || q->op == DRAY_GET || q->op == DRAY_MOVE);
+  for (; done < n && j->state == JOB_RUNNING && !j->stop; done++) {
+    uint32_t i = j->next_item++;
+    if (j->next_item == j->items)
+      list_remove(&j->wait);
+    unsigned r = take_item_check(q->op, q->layout != 0, &it[done]);
+    struct wish w = {.off = it[done].off, .len = it[done].len};
+    memcpy(w.key, it[done].key, 16);
+    if (r != DRAY_REASON_OK) {
+      o = outcome_refused(r);
+      complete_item(l, s, j, i, &o);
+    } else if (carry_out[q->op](&(struct call){l, s, j, i, &w}, &o)) {
+      complete_item(l, s, j, i, &o);
+    }
+  }
+  return (int64_t)done * INLINE_CHARGE;
+}
+
 int64_t admit_next(struct lane *l, struct session *s, struct job *j)
 {
   const struct dray_sqe *q = &j->req.sqe;
-  struct outcome o;
   if ((j->fence_due || moves_bytes(q->op)) && !steps_left(l, s))
     return 0;
   if (UNLIKELY(j->fence_due)) { /* sync first: admit_resume() puts it back here */
@@ -146,22 +178,7 @@ int64_t admit_next(struct lane *l, struct session *s, struct job *j)
     carry_out_plain(l, s, j);
     return INLINE_CHARGE;
   }
-  struct dray_item it;
-  uint32_t i = j->next_item++;
-  bool last = j->next_item == j->items;
-  take_items(s->arena, j->first_item + i, 1, &it);
-  if (last)
-    list_remove(&j->wait);
-  unsigned r = take_item_check(q->op, q->layout != 0, &it);
-  struct wish w = {.off = it.off, .len = it.len};
-  memcpy(w.key, it.key, 16);
-  if (r != DRAY_REASON_OK) {
-    o = outcome_refused(r);
-    complete_item(l, s, j, i, &o);
-  } else if (carry_out[q->op](&(struct call){l, s, j, i, &w}, &o)) {
-    complete_item(l, s, j, i, &o);
-  }
-  return INLINE_CHARGE;
+  return admit_items(l, s, j);
 }
 
 void admit_stop(struct lane *l, struct session *s, struct job *j)

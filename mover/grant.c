@@ -75,7 +75,9 @@ void grant_end(struct lane *l, struct session *s, uint64_t id, struct outcome *r
   if (f && f->busy)
     r = DRAY_LEASED;
   if (r == DRAY_REASON_OK)
-    r = store_lease_end(l->d->store, s->idx, id, false, &lease);
+    r = store_lease_end(l->d->store, s->idx, id, true, &lease);
+  if (r == DRAY_REASON_OK && lease.slot.slab)
+    lane_unpin(l, lease.slot);
   if (r != DRAY_REASON_OK) {
     o.status = DRAY_REFUSED;
     o.reason = (uint16_t)r;
@@ -97,4 +99,5 @@ void grant_end_all(struct session *s)
     if (gone.ctx)
       fill_free(s->d, gone.ctx);
   }
+  store_lease_close(s->d->store, s->idx);
 }

@@ -190,6 +190,19 @@ static void lane_release(struct lane *l, struct session *s)
   daemon_send(l->d, m);
 }
 
+static void lane_unpin_all(struct lane *l)
+{
+  store_unpin_all(l->d->store, l->unpin, l->unpin_n);
+  l->unpin_n = 0;
+}
+
+void lane_unpin(struct lane *l, struct slot_ref slot)
+{
+  if (l->unpin_n == LANE_UNPINS)
+    lane_unpin_all(l);
+  l->unpin[l->unpin_n++] = slot;
+}
+
 /* One pass over everything. True when something was done. */
 static bool lane_sweep(struct lane *l)
 {
@@ -212,6 +225,8 @@ static bool lane_sweep(struct lane *l)
     }
     work |= k != 0;
   }
+  if (l->unpin_n && !(list_empty(&l->waiters) && list_empty(&l->active)))
+    lane_unpin_all(l); /* who looks for room sees them gone */
   if (!list_empty(&l->waiters))
     step_retry_waiters(l);
   LIST_EACH (&l->active, n) {
@@ -238,6 +253,8 @@ static bool lane_sweep(struct lane *l)
     struct session *s = LIST_OF(list_pop_front(&l->dirty), struct session, dirty);
     session_flush(l, s);
   }
+  if (l->unpin_n)
+    lane_unpin_all(l);
   return work;
 }
 

@@ -19,6 +19,7 @@
 #define LANE_STEPS 1024u
 #define LANE_CHUNKS 256u
 #define LANE_VECS 128u
+#define LANE_UNPINS 32u
 #define LANE_SESSION_STEPS 64u /* steps one session has under way at a time */
 
 /* An xfer under way. cookie = generation << 32 | index. */
@@ -77,6 +78,9 @@ struct lane {
   struct chunk *chunks;
   uint32_t free_chunk; /* UINT32_MAX: none */
   uint32_t flying;     /* chunks in flight, all transports */
+  /* pins of ended leases: given back after the completions are out, many under one lock */
+  struct slot_ref unpin[LANE_UNPINS];
+  uint32_t unpin_n;
   struct lane_stats stats;
 };
 
@@ -95,6 +99,8 @@ static inline uint32_t lane_ms(const struct lane *l)
 {
   return (uint32_t)(l->now_ns / 1000000u);
 }
+/* Ends that pin before the sweep is over. */
+void lane_unpin(struct lane *l, struct slot_ref slot);
 void lane_poll(struct lane *l); /* done records of every transport */
 /* dispatch.c: cuts and submits the step's next chunk: bytes, 0 when blocked (no chunk, EAGAIN). */
 int64_t dispatch_chunk(struct lane *l, struct step *t);

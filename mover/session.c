@@ -193,6 +193,21 @@ struct session *session_free(struct session *s)
 
 /* ---- lane side ---- */
 
+/* What a burst will look up is fetched side by side. */
+static void session_expect(struct lane *l, const struct session *s, const struct dray_req *req, uint32_t n)
+{
+  struct store_hint hint[TAKE_BURST];
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    unsigned op = req[i].sqe.op;
+    if ((op == DRAY_MAP || op == DRAY_GET || op == DRAY_STAT || op == DRAY_DROP || op == DRAY_MOVE) &&
+        !(req[i].sqe.flags & DRAY_BATCH) && req[i].reason == DRAY_REASON_OK)
+      hint[k++].key = req[i].sqe.key;
+  }
+  if (k > 1)
+    store_expect(l->d->store, s->tenant, hint, k, true);
+}
+
 int session_take(struct lane *l, struct session *s)
 {
   struct dray_req req[TAKE_BURST];
@@ -209,6 +224,8 @@ int session_take(struct lane *l, struct session *s)
     return n;
   lane_refresh(l);
   stat_add(&l->stats.taken, (uint64_t)n);
+  if (n > 1)
+    session_expect(l, s, req, (uint32_t)n);
   for (int i = 0; i < n; i++)
     job_accept(l, s, &req[i]);
   return n;

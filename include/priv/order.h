@@ -13,6 +13,8 @@
  *   [STAT]  counters: relaxed, one writer, any reader
  *   [STOP]  stop_raise -> stop_see, a flag between threads
  *   [REF]   ref_get / ref_put, acq_rel on the last put
+ *   [LEASE] lease_owner_set (under the table's lock) -> lease_owner_see: rows are read only by who sees itself
+ *   [HINT]  hint_set under a lock -> hint_read without: only where to prefetch, never what to believe
  */
 #ifndef PRIV_ORDER_H
 #define PRIV_ORDER_H
@@ -106,6 +108,40 @@ static inline bool ref_put(uint32_t *r)
 static inline uint32_t ref_read(const uint32_t *r)
 {
   return __atomic_load_n(r, __ATOMIC_ACQUIRE);
+}
+
+/* [LEASE] */
+static inline void lease_owner_set(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
+}
+static inline uint32_t lease_owner_see(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* [HINT] */
+static inline void hint_set(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELAXED);
+}
+static inline uint32_t hint_read(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+static inline void hint_set16(uint16_t *word, uint16_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELAXED);
+}
+static inline uint16_t hint_read16(const uint16_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+/* Four 16-bit words at once; aligned to 8. */
+static inline uint64_t hint_read64(const uint16_t *words)
+{
+  typedef uint64_t __attribute__((may_alias)) quad;
+  return __atomic_load_n((const quad *)(const void *)words, __ATOMIC_RELAXED);
 }
 
 /* The compiler must not read a peer's memory a second time through this pointer (copy once). */

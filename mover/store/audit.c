@@ -45,6 +45,27 @@ static int audit_cell(struct audit *a, const struct shard *sh, uint32_t bucket, 
   return 0;
 }
 
+static int audit_bucket(struct audit *a, const struct shard *sh, uint32_t bucket, uint64_t *count)
+{
+  const struct bucket *b = &sh->bucket[bucket];
+  int rc = 0;
+  for (unsigned i = 0; rc == 0 && i < BUCKET_CELLS; i++)
+    if (b->idx[i]) {
+      rc = audit_cell(a, sh, bucket, b->idx[i]);
+      ++*count;
+      if (rc == 0 && b->tag[i] != directory_tag(&a->s->directory, b->idx[i]))
+        rc = BROKEN(a, "cell %u is listed with a wrong tag", b->idx[i]);
+    }
+  for (uint32_t idx = b->more; rc == 0 && idx; idx = a->s->cells.rec[idx].next) {
+    rc = audit_cell(a, sh, bucket, idx);
+    if (++*count > sh->table->count)
+      break;
+  }
+  if (rc == 0 && *count > sh->table->count)
+    rc = BROKEN(a, "bucket %u: the shard lists more than its %u cells", bucket, sh->table->count);
+  return rc;
+}
+
 static int audit_directory(struct audit *a)
 {
   struct store *s = a->s;
@@ -52,14 +73,11 @@ static int audit_directory(struct audit *a)
     struct shard *sh = &s->directory.shard[i];
     LOCKED(&sh->lock);
     uint64_t count = 0;
-    for (uint32_t bucket = 0; bucket < shard_buckets(sh); bucket++)
-      for (uint32_t idx = sh->bucket[bucket]; idx; idx = s->cells.rec[idx].next) {
-        int rc = audit_cell(a, sh, bucket, idx);
-        if (rc < 0)
-          return rc;
-        if (++count > sh->table->count)
-          return BROKEN(a, "shard %u lists more than its %u cells", i, sh->table->count);
-      }
+    for (uint32_t bucket = 0; bucket < shard_buckets(sh); bucket++) {
+      int rc = audit_bucket(a, sh, bucket, &count);
+      if (rc < 0)
+        return rc;
+    }
     if (count != sh->table->count)
       return BROKEN(a, "shard %u lists %llu cells, its books say %u", i, (unsigned long long)count, sh->table->count);
     a->cells += count;
@@ -155,15 +173,14 @@ static int audit_leases(struct audit *a)
 {
   struct store *s = a->s;
   struct leases *t = &s->leases;
-  LOCKED(&t->lock);
   CLEAN_PTR uint32_t *pins = calloc((size_t)s->slabs.bump * STORE_SLOTS + 1, sizeof *pins);
-  uint32_t count = 0;
+  uint64_t count = 0, booked = leases_count(t);
   if (!pins)
     return -ENOMEM;
   for (uint32_t session = 0; session < LEASE_SESSIONS; session++)
-    for (uint32_t i = t->head[session], prev = 0; i; prev = i, i = t->rec[i].next) {
+    for (uint32_t i = t->purse[session].head, prev = 0; i; prev = i, i = t->rec[i].next) {
       const struct lease_rec *r = &t->rec[i];
-      if (i > t->bump || !r->live || r->session != session || r->prev != prev || ++count > t->count)
+      if (i > t->max || !r->live || r->session != session || r->prev != prev || ++count > booked)
         return BROKEN(a, "the list of session %u's leases is broken at %u", session, i);
       if (!r->slab)
         continue;
@@ -173,8 +190,8 @@ static int audit_leases(struct audit *a)
           ++pins[(size_t)idx * STORE_SLOTS + r->slot] > row_pins(slab_row(&s->slabs, idx, r->slot)))
         return BROKEN(a, "lease %u: slot %u of slab %#x is not pinned for it", i, r->slot, r->slab);
     }
-  if (count != t->count)
-    return BROKEN(a, "%u leases, the books say %u", count, t->count);
+  if (count != booked)
+    return BROKEN(a, "%llu leases, the books say %llu", (unsigned long long)count, (unsigned long long)booked);
   return 0;
 }
 

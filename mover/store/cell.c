@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "include/priv/cleanup.h"
+#include "include/priv/order.h"
 
 uint64_t cells_bytes(uint32_t max)
 {
@@ -63,18 +64,18 @@ void cell_copy_add(struct cell_rec *c, struct store_copy copy)
 {
   unsigned i = c->copies++;
   for (; i && c->where[i - 1] >> 12 > copy.pool; i--) {
-    c->slab[i] = c->slab[i - 1];
-    c->where[i] = c->where[i - 1];
+    hint_set(&c->slab[i], c->slab[i - 1]);
+    hint_set16(&c->where[i], c->where[i - 1]);
   }
-  c->slab[i] = copy.slab;
-  c->where[i] = (uint16_t)(copy.slot | (uint32_t)copy.pool << 12);
+  hint_set(&c->slab[i], copy.slab);
+  hint_set16(&c->where[i], (uint16_t)(copy.slot | (uint32_t)copy.pool << 12));
 }
 
 void cell_copy_del(struct cell_rec *c, unsigned i)
 {
   for (c->copies--; i < c->copies; i++) {
-    c->slab[i] = c->slab[i + 1];
-    c->where[i] = c->where[i + 1];
+    hint_set(&c->slab[i], c->slab[i + 1]);
+    hint_set16(&c->where[i], c->where[i + 1]);
   }
 }
 

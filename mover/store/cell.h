@@ -17,7 +17,7 @@
 struct cell_rec {
   uint8_t key[16];
   uint32_t next; /* in the bucket's chain, or in the free list; 0 ends both */
-  uint32_t tag;  /* low half of the hash: rejects strangers in a chain without their keys */
+  uint32_t tag;  /* low half of the hash: tells where it goes when its bucket splits, and most strangers apart */
   uint32_t gen;
   uint32_t tenant, agent, mkey;
   uint64_t len;

@@ -12,6 +12,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "include/priv/order.h"
 #include "mover/store/inside.h"
 
 static void slot_hold(struct store *s, struct slot_ref r, uint32_t cell, uint64_t len, uint32_t now_ms)
@@ -94,6 +95,23 @@ static unsigned find_in(struct store *s, uint32_t domain, const uint8_t key[16],
   pthread_mutex_unlock(&p->lock);
   *ret_slot = r;
   return DRAY_REASON_OK;
+}
+
+void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hints, uint32_t n, bool pins)
+{
+  uint64_t hash[STORE_HINTS_MAX];
+  uint32_t cell[STORE_HINTS_MAX];
+  n = MIN_OF(n, STORE_HINTS_MAX);
+  for (uint32_t i = 0; i < n; i++) {
+    hash[i] = directory_hash(&s->directory, tenant, hints[i].key);
+    directory_expect_bucket(&s->directory, hash[i]);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    cell[i] = directory_expect_cell(&s->directory, hash[i]);
+  for (uint32_t i = 0; pins && i < n; i++) { /* the slot of its hottest copy */
+    const struct cell_rec *c = &s->cells.rec[cell[i]];
+    __builtin_prefetch(slab_row(&s->slabs, slab_index(hint_read(&c->slab[0])), hint_read16(&c->where[0]) & 0xfff), 1);
+  }
 }
 
 unsigned store_find(struct store *s, uint32_t tenant, const uint8_t key[16], uint8_t pin_tier, uint32_t now_ms,

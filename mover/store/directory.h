@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * (domain, key) -> cell, by linear hashing: a table grows by splitting a bucket or two per insert, so no insert ever
- * pays for a whole rehash. Cut into shards by the high bits of the hash; each has its own lock, its own state and its
- * own slice of the bucket arena. Buckets are chosen by the low bits.
+ * (domain, key) -> cell, by linear hashing: a table grows by splitting one bucket at an insert, so no insert ever pays
+ * for a whole rehash. Cut into shards by the high bits of the hash; each has its own lock, its own state and its own
+ * slice of the bucket arena. Buckets are chosen by the low bits.
+ *
+ * A bucket is one cache line of index and tag, so a find touches that line and the record it wants, nothing else; what
+ * does not fit is chained through the records.
  *
  * Evicted keys are remembered as fingerprints in a small direct-mapped table: a later key may overwrite an older one,
  * then the older is merely ABSENT. Its index is made of the high bits, so a shard's lock covers the shard's part of it.
@@ -20,6 +23,14 @@
 #define DIRECTORY_SHARDS (1u << DIRECTORY_SHARD_BITS)
 #define DIRECTORY_EVICTED_BITS 16
 
+#define BUCKET_CELLS 10u
+struct bucket {
+  uint16_t tag[BUCKET_CELLS]; /* of the hash, bits that choose neither shard nor bucket */
+  uint32_t more;              /* chain of those that did not fit, by cell_rec.next */
+  uint32_t idx[BUCKET_CELLS]; /* 0: empty */
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct bucket) == 64, "a bucket is one cache line");
+
 /* State of a shard's table, in the arena: buckets are 2^level + split. */
 struct shard_rec {
   uint32_t level, split, count, zero[13];
@@ -28,7 +39,7 @@ struct shard_rec {
 struct shard {
   pthread_mutex_t lock;
   struct shard_rec *table;
-  uint32_t *bucket;
+  struct bucket *bucket;
   uint64_t evicted; /* how often */
 } __attribute__((aligned(128)));
 
@@ -55,10 +66,16 @@ static inline uint32_t shard_buckets(const struct shard *sh)
 }
 uint32_t shard_bucket_of(const struct shard *sh, uint64_t hash);
 
+/* A find of that hash follows soon: fetches its bucket; then, once that is near, the record that it seems to name (0:
+   none). They take no lock and believe nothing [HINT]. */
+void directory_expect_bucket(struct directory *d, uint64_t hash);
+uint32_t directory_expect_cell(struct directory *d, uint64_t hash);
 /* The shard's lock is held. 0 when there is none. */
 uint32_t directory_find(struct directory *d, uint64_t hash, uint32_t domain, const uint8_t key[16]);
 /* Is that record listed under that hash: only then may it be read under this lock. */
 bool directory_lists(struct directory *d, uint64_t hash, uint32_t idx);
+/* The tag that a listed record has in its bucket. */
+uint16_t directory_tag(const struct directory *d, uint32_t idx);
 void directory_insert(struct directory *d, uint64_t hash, uint32_t idx);
 void directory_remove(struct directory *d, uint64_t hash, uint32_t idx);
 

@@ -44,7 +44,8 @@ void store_stats(struct store *s, struct store_stats *ret_stats)
   pthread_mutex_lock(&s->cells.lock);
   records = s->cells.bump;
   pthread_mutex_unlock(&s->cells.lock);
-  st.directory_bytes = records * sizeof(struct cell_rec) + buckets * sizeof(uint32_t) + rows * sizeof(struct slot_row);
+  st.directory_bytes =
+      records * sizeof(struct cell_rec) + buckets * sizeof(struct bucket) + rows * sizeof(struct slot_row);
   *ret_stats = st;
 }
 

@@ -199,6 +199,20 @@ void store_unpin(struct store *s, struct slot_ref r)
   pool_bury(s, &d);
 }
 
+void store_unpin_all(struct store *s, const struct slot_ref *refs, uint32_t n)
+{
+  for (uint32_t i = 0; i < n;) {
+    struct doomed d = {0};
+    struct pool *p = store_pool_of(s, refs[i].slab);
+    pthread_mutex_lock(&p->lock);
+    do /* one pool's under one lock, as long as their slabs' ends fit the list */
+      pool_slot_unpin(s, p, refs[i++], &d);
+    while (i < n && d.n < DOOMED_MAX && store_pool_of(s, refs[i].slab) == p);
+    pthread_mutex_unlock(&p->lock);
+    pool_bury(s, &d);
+  }
+}
+
 void store_discard(struct store *s, struct slot_ref r)
 {
   struct doomed d = {0};
@@ -231,4 +245,12 @@ unsigned store_lease_end(struct store *s, uint32_t session, uint64_t id, bool ke
 unsigned store_lease_first(struct store *s, uint32_t session, struct lease_info *ret_lease)
 {
   return lease_first(&s->leases, session, ret_lease);
+}
+unsigned store_lease_next(struct store *s, uint32_t session, uint64_t id, struct lease_info *ret_lease)
+{
+  return lease_next(&s->leases, session, id, ret_lease);
+}
+void store_lease_close(struct store *s, uint32_t session)
+{
+  lease_close(&s->leases, session);
 }

@@ -128,6 +128,13 @@ struct slot_mem {
 #define PIN_NONE 0xff
 unsigned store_find(struct store *s, uint32_t tenant, const uint8_t key[16], uint8_t pin_tier, uint32_t now_ms,
                     struct cell_facts *ret_facts, struct slot_ref *ret_slot);
+/* Finds of these keys follow: their places in the directory are fetched side by side, where one find after the other
+   would wait for each. pins: the finds will pin. A hint: nothing is promised, nothing that it reads is believed. */
+#define STORE_HINTS_MAX 32u
+struct store_hint {
+  const uint8_t *key;
+};
+void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hints, uint32_t n, bool pins);
 /* True while the cell is still the same record and listed; used to re-validate after time has passed. */
 bool store_cell_current(struct store *s, const struct cell_facts *f);
 
@@ -136,6 +143,8 @@ void store_slot_mem(struct store *s, struct slot_ref r, struct slot_mem *ret_mem
 void store_pin(struct store *s, struct slot_ref r);
 /* Ends one pin; a DETACHED slot with no pins becomes free, an empty slab may be destroyed (slab_gone). */
 void store_unpin(struct store *s, struct slot_ref r);
+/* Several at once. */
+void store_unpin_all(struct store *s, const struct slot_ref *refs, uint32_t n);
 
 struct store_who {
   uint32_t tenant, agent;
@@ -204,7 +213,7 @@ unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *wh
 /* As drop_copy, and the key is remembered as EVICTED when that was its last copy. */
 unsigned store_evict(struct store *s, const struct cell_facts *f, uint8_t pool);
 
-/* ---- leases ---- */
+/* ---- leases: a session's are for one thread at a time, the one that serves it; they take no lock ---- */
 struct lease_info {
   uint64_t id; /* generation << 32 | index; never 0 */
   uint32_t session;
@@ -222,6 +231,10 @@ unsigned store_lease_find(struct store *s, uint32_t session, uint64_t id, struct
 unsigned store_lease_end(struct store *s, uint32_t session, uint64_t id, bool keep_pin, struct lease_info *ret_lease);
 /* The session's leases one by one: the first one, or BAD_LEASE when there is none left. */
 unsigned store_lease_first(struct store *s, uint32_t session, struct lease_info *ret_lease);
+/* The one after lease `id` of the session, or BAD_LEASE. */
+unsigned store_lease_next(struct store *s, uint32_t session, uint64_t id, struct lease_info *ret_lease);
+/* The session is gone and has no lease left: what was set aside for it is anybody's. */
+void store_lease_close(struct store *s, uint32_t session);
 
 /* ---- looking in from outside ---- */
 struct pool_stats {

@@ -72,6 +72,9 @@ class ThreadsTest : public StoreTest {
       case 3:
       case 4:
       case 5: { /* map, look, unmap */
+        Key k = K(n);
+        store_hint hint{k.b};
+        store_expect(s, who.tenant, &hint, 1, true);
         if (Pin(who.tenant, n, &r, &f) != DRAY_REASON_OK || !r.slab)
           break;
         lease_info l{};

@@ -225,6 +225,7 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   json_object_set_new(o, "admin", json_string(c->admin));
   json_object_set_new(o, "calibration", c->calibration ? json_string(c->calibration) : json_null());
   json_object_set_new(o, "auto_tenants", json_boolean(c->auto_tenants));
+  json_object_set_new(o, "harden", json_boolean(c->harden));
   set_u64(o, "lanes", c->lanes);
   set_u64(o, "chunk", c->chunk_bytes);
   set_u64(o, "sessions_max", c->sessions_max);

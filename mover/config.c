@@ -70,6 +70,7 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->lanes = cpus > 4 ? 4 : cpus > 2 ? 2 : 1;
   c->log_level = LOG_INFO;
   c->auto_tenants = true;
+  c->harden = true;
   c->cells_max = 16u << 20;
   c->leases_max = 1u << 20;
   c->sessions_max = 1024;
@@ -207,6 +208,12 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     if (level < 0)
       return err_set(e, -EINVAL, "config: log: '%s' is none of error warn info debug", value);
     c->log_level = level;
+    return 0;
+  }
+  if (strcmp(key, "harden") == 0) {
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+      return err_set(e, -EINVAL, "config: harden: '%s' is neither yes nor no", value);
+    c->harden = value[0] == 'y';
     return 0;
   }
   if (strcmp(key, "socket_mode") == 0) {

@@ -18,6 +18,7 @@
 #include "mover/backends.h"
 #include "mover/keeper.h"
 #include "mover/loop.h"
+#include "mover/sandbox.h"
 #include "ring/handshake.h"
 
 uint64_t daemon_now_ns(void)
@@ -119,6 +120,21 @@ static int daemon_watch(struct daemon *d)
   return r;
 }
 
+static int daemon_harden(struct daemon *d, struct err *e)
+{
+  char missing[160];
+  if (!d->cfg->harden) {
+    log_line(&d->log, LOG_WARN, "harden: no: an engine that gets the better of the mover has all that its user has");
+    return 0;
+  }
+  int r = sandbox_worker(d->cfg, missing, sizeof missing);
+  if (r < 0)
+    return err_set(e, r, "harden: the kernel refuses it: %s (harden: no starts without)", strerror(-r));
+  if (*missing)
+    log_line(&d->log, LOG_INFO, "harden: %s", missing);
+  return 0;
+}
+
 static int daemon_start(struct daemon *d, struct err *e)
 {
   int r = guard_install();
@@ -182,7 +198,8 @@ int daemon_run(const struct worker_seed *seed)
   list_init(&d->inbox);
   list_init(&d->hello);
   list_init(&d->admins);
-  int r = daemon_start(d, &e);
+  int r = daemon_harden(d, &e);
+  r = r ? r : daemon_start(d, &e);
   if (r < 0) {
     log_line(&d->log, LOG_ERROR, "worker does not start: %s", e.text[0] ? e.text : strerror(-r));
     return 78;

@@ -28,6 +28,7 @@
 #include "mover/daemon.h"
 #include "mover/keeper_make.h"
 #include "mover/keeper_wire.h"
+#include "mover/sandbox.h"
 #include "ring/doorbell.h"
 #include "ring/region.h"
 
@@ -299,6 +300,12 @@ int keeper_run(const struct config *cfg, const struct log *log)
   k->log = *log;
   k->seed.cfg = cfg;
   k->seed.log = *log;
+  int hard = cfg->harden ? sandbox_process() : 0;
+  if (hard < 0) {
+    log_line(log, LOG_ERROR, "harden: %s", strerror(-hard));
+    free(k);
+    return 1;
+  }
   k->seed.admin_fd = -1;
   for (int i = 0; i < ARENA_COUNT; i++)
     k->seed.arena_fd[i] = -1;

@@ -21,6 +21,7 @@
 #include "mover/admit.h"
 #include "mover/control.h"
 #include "mover/daemon.h"
+#include "mover/sandbox.h"
 #include "mover/session.h"
 
 #define SPIN_MIN_NS 2000u
@@ -345,6 +346,9 @@ static void *lane_main(void *arg)
   sigdelset(&set, SIGBUS); /* a thread that copies must be able to take it */
   sigdelset(&set, SIGSEGV);
   pthread_sigmask(SIG_SETMASK, &set, NULL);
+  int r = l->d->cfg->harden ? sandbox_lane(false) : 0;
+  if (r < 0 && r != -ENOTSUP)
+    log_line(&l->d->log, LOG_ERROR, "lane %u: no filter of system calls: %s", l->idx, strerror(-r));
   while (!l->stopping || l->sessions_n) {
     if (!lane_sweep(l))
       lane_idle(l);

@@ -77,8 +77,17 @@ static void filter_no_exec(struct filter *f, long nr)
   filter_add(f, (struct sock_filter)RETURN(SECCOMP_RET_ALLOW));
 }
 
+/* Sanitizers and coverage make calls and open files of their own. */
+#ifdef DRAY_INSTRUMENTED
+#define INSTRUMENTED true
+#else
+#define INSTRUMENTED false
+#endif
+
 static int filter_install(const struct filter *f)
 {
+  if (INSTRUMENTED || !ARCH_HERE)
+    return -ENOTSUP;
   if (f->n >= FILTER_MAX)
     return -E2BIG;
   struct sock_fprog prog = {.len = f->n, .filter = (struct sock_filter *)(uintptr_t)f->code};
@@ -107,14 +116,7 @@ int sandbox_lane(bool userfault)
       SYS_rseq,
 #endif
   };
-#ifdef DRAY_INSTRUMENTED
-  (void)calls;
-  (void)userfault;
-  return -ENOTSUP;
-#else
   struct filter f = {.n = 0};
-  if (!ARCH_HERE)
-    return -ENOTSUP;
   filter_begin(&f);
   for (size_t i = 0; i < ARRAY_LEN(calls); i++)
     filter_answer(&f, calls[i], SECCOMP_RET_ALLOW);
@@ -126,7 +128,6 @@ int sandbox_lane(bool userfault)
   filter_no_exec(&f, SYS_mprotect);
   filter_add(&f, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
   return filter_install(&f);
-#endif
 }
 
 /* What no thread of the worker ever needs. Refused, not killed: a library may ask in passing. */
@@ -164,8 +165,6 @@ static int worker_filter(void)
       SYS_pidfd_getfd,
   };
   struct filter f = {.n = 0};
-  if (!ARCH_HERE)
-    return -ENOTSUP;
   filter_begin(&f);
   for (size_t i = 0; i < ARRAY_LEN(calls); i++)
     filter_answer(&f, calls[i], SECCOMP_RET_ERRNO | EPERM);
@@ -201,6 +200,8 @@ static int files_restrict(const struct config *cfg)
   static const char *const read_only[] = {"/proc/self", "/proc/sys/vm", "/proc/meminfo",  "/proc/cpuinfo",
                                           "/proc/stat", "/sys/devices", "/sys/bus/dax",   "/sys/kernel/mm",
                                           "/dev/null",  "/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo"};
+  if (INSTRUMENTED)
+    return -ENOTSUP;
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 0)
     return -errno;
@@ -222,19 +223,14 @@ static int files_restrict(const struct config *cfg)
 int sandbox_worker(const struct config *cfg, char *missing, size_t size)
 {
   *missing = 0;
-#ifdef DRAY_INSTRUMENTED
-  (void)cfg;
-  (void)files_restrict;
-  (void)worker_filter;
-  snprintf(missing, size, "instrumented build: no filter of files and system calls");
-  return 0;
-#else
   int r = files_restrict(cfg);
   if (r == -ENOSYS || r == -EOPNOTSUPP ||
       r == -EPERM) /* before 5.13, not among the boot's modules, a container that forbids it */
     snprintf(missing, size, "no Landlock in this kernel: every file that the mover's user may open stays open to it");
-  else if (r < 0)
+  else if (r < 0 && r != -ENOTSUP)
     return r;
-  return worker_filter();
-#endif
+  r = worker_filter();
+  if (r == -ENOTSUP)
+    snprintf(missing, size, "instrumented build, or no filter for this architecture: system calls and files are open");
+  return r == -ENOTSUP ? 0 : r;
 }

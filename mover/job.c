@@ -68,6 +68,8 @@ void job_accept(struct lane *l, struct session *s, const struct dray_req *req)
   s->post.open++;
   j->req = *req;
   j->taken_ns = l->now_ns;
+  j->others_served = l->stats.quanta - s->visits;
+  j->others = l->active_n;
   j->follower = NULL;
   j->stop = 0;
   j->region = j->dst_region = 0;
@@ -114,6 +116,19 @@ void job_accept(struct lane *l, struct session *s, const struct dray_req *req)
   job_order(l, s, j);
 }
 
+/* Fairness, counted and not timed: how many quanta each busy session was served while a small copy of ours waited. */
+static void job_turns(struct lane *l, const struct session *s, const struct job *j)
+{
+  unsigned op = j->req.sqe.op, path = j->out.path;
+  if ((op != DRAY_PUT && op != DRAY_GET) || j->items || j->out.status != DRAY_OK || j->out.bytes > LANE_QUANTUM ||
+      (path != DRAY_PATH_CPU && path != DRAY_PATH_CPU_NT) || j->req.sqe.flags & (DRAY_LINK | DRAY_DRAIN | DRAY_FENCED))
+    return;
+  uint64_t served = l->stats.quanta - s->visits - j->others_served;
+  uint64_t others = MAX_OF(MAX_OF(j->others, l->active_n), 2u) - 1; /* it is active itself */
+  uint64_t turns = (served + others - 1) / others;
+  stat_add(&l->stats.turns[MIN_OF(turns, (uint64_t)STATS_TURNS - 1)], 1);
+}
+
 static void job_post(struct lane *l, struct session *s, struct job *j)
 {
   struct dray_cqe *c = post_slot(&s->post);
@@ -155,8 +170,10 @@ static void job_post(struct lane *l, struct session *s, struct job *j)
 static struct job *job_close(struct lane *l, struct session *s, struct job *j)
 {
   job_post(l, s, j);
-  if (UNLIKELY(j->region))
+  if (UNLIKELY(j->region)) {
+    job_turns(l, s, j);
     admit_region_put(l, s, j->region);
+  }
   if (UNLIKELY(j->dst_region))
     admit_region_put(l, s, j->dst_region);
   s->items_open -= j->items;

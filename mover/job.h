@@ -38,7 +38,9 @@ struct job {
   struct list steps;
   struct job *follower; /* LINKED to this one */
   uint64_t taken_ns, start_ns, deadline_ns;
-  uint16_t index; /* in the session's job table */
+  uint64_t others_served; /* visits of the lane's other sessions before it was taken */
+  uint32_t others;        /* of them with something to move then */
+  uint16_t index;         /* in the session's job table */
   uint8_t state;
   bool fence_due;              /* FENCED: a sync comes before it */
   uint16_t stop;               /* enum dray_reason once it is being canceled, else 0 */

@@ -181,7 +181,7 @@ static void lane_release(struct lane *l, struct session *s)
     return; /* tried again next sweep */
   session_flush(l, s);
   list_remove(&s->dirty);
-  list_remove(&s->active);
+  session_rest(l, s);
   list_remove(&s->link);
   stat_set(&l->sessions_n, l->sessions_n - 1);
   epoll_ctl(l->epoll, EPOLL_CTL_DEL, s->bell, NULL);
@@ -233,7 +233,7 @@ static bool lane_sweep(struct lane *l)
   LIST_EACH (&l->active, n) {
     struct session *s = LIST_OF(n, struct session, active);
     if (!session_visit(l, s))
-      list_remove(&s->active);
+      session_rest(l, s);
     /* a visit that only found full devices is no work: then the devices are what to wait for */
     work |= !s->blocked;
   }

@@ -69,6 +69,7 @@ struct lane {
   int epoll;
   uint64_t now_ns;
   struct list sessions, active, dirty, waiters;
+  uint32_t active_n;
   uint64_t sessions_n; /* [STAT] the main thread reads it to balance */
   uint64_t next_deadline;
   bool stopping;

@@ -233,8 +233,18 @@ int session_take(struct lane *l, struct session *s)
 
 void session_activate(struct lane *l, struct session *s)
 {
+  if (s->active.next != &s->active)
+    return;
+  list_push_back(&l->active, &s->active);
+  l->active_n++;
+}
+
+void session_rest(struct lane *l, struct session *s)
+{
   if (s->active.next == &s->active)
-    list_push_back(&l->active, &s->active);
+    return;
+  list_remove(&s->active);
+  l->active_n--;
 }
 
 static struct step *next_step(struct session *s)
@@ -249,6 +259,7 @@ bool session_visit(struct lane *l, struct session *s)
 {
   s->deficit += LANE_QUANTUM;
   stat_add(&l->stats.quanta, 1);
+  s->visits++;
   s->blocked = false;
   while (s->deficit > 0) {
     struct step *t = next_step(s);

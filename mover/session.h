@@ -87,6 +87,7 @@ struct session {
   uint32_t steps_n;
   uint32_t items_open;
   int64_t deficit;
+  uint64_t visits;
   bool blocked;         /* the last visit ended because a device, or the lane's steps, are full */
   struct job *link_job; /* last accepted, if it had LINK and is unfinished */
   bool link_open, link_ok;
@@ -123,6 +124,8 @@ int session_take(struct lane *l, struct session *s);
 bool session_visit(struct lane *l, struct session *s);
 /* Something to move: listed as active. */
 void session_activate(struct lane *l, struct session *s);
+/* Nothing to move any more: off that list. */
+void session_rest(struct lane *l, struct session *s);
 /* Publishes completions, wakes the engine. */
 void session_flush(struct lane *l, struct session *s);
 /* Begins to end: no more takes; what is open is stopped. */

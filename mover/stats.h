@@ -10,6 +10,8 @@
 
 #include "include/priv/order.h"
 
+#define STATS_TURNS 4 /* 0, 1, 2, more */
+
 struct lane_stats {
   /* the four stages of every directive: equal once the lane is idle */
   uint64_t taken;     /* copied out of a SQ and validated */
@@ -24,6 +26,7 @@ struct lane_stats {
   uint64_t items;                         /* of BATCHes */
   uint64_t chunks;                        /* xfers submitted */
   uint64_t quanta;                        /* visits in which a session was served */
+  uint64_t turns[STATS_TURNS];            /* small copies, by quanta served to each other busy session meanwhile */
   uint64_t again;                         /* submits that a transport put off */
   uint64_t demoted;                       /* cells moved down the ladder to make room */
   uint64_t evicted;                       /* cells dropped to make room */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mover/backends.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "include/priv/bits.h"
 #include "mover/fill.h"
 #include "transports/transport.h"
+
+#define BUSY_MS 2000u
+#define BUSY_STEP_MS 20
 
 /* An explicit list, no constructors: adding a transport is adding a line. */
 static const struct transport *const transports[] = {
@@ -21,6 +26,21 @@ static const struct transport *backend_by_name(const char *name)
     if (strcmp(transports[i]->cold->name, name) == 0)
       return transports[i];
   return NULL;
+}
+
+/* A mover that was killed a moment ago may not be gone yet: its successor gives it that moment. */
+static int backend_open(const struct transport *tr, const struct dev_config *dc, const struct log *log, struct err *e,
+                        struct dev **ret_dev)
+{
+  int r = tr->cold->open(dc, e, ret_dev);
+  for (uint32_t waited = 0; r == -EBUSY && waited < BUSY_MS; waited += BUSY_STEP_MS) {
+    if (!waited)
+      log_line(log, LOG_INFO, "tier %s is another mover's: waiting at most %u ms for its end", dc->name, BUSY_MS);
+    poll(NULL, 0, BUSY_STEP_MS);
+    e->text[0] = 0;
+    r = tr->cold->open(dc, e, ret_dev);
+  }
+  return r;
 }
 
 int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_TIERS_MAX],
@@ -43,7 +63,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .no_uring = t->no_uring,
                             .owner = t->owner};
     struct err inner = {{0}};
-    r = tr ? tr->cold->open(&dc, &inner, &ret_dev[n]) : -EINVAL;
+    r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r < 0) {
       err_set(e, r, "tier %s: %.400s", t->name, inner.text[0] ? inner.text : strerror(-r));
       break;

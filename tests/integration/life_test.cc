@@ -2,13 +2,16 @@
 /* Birth and death: engines killed, stopped, silent; the mover drained, its worker killed; restarts. */
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 #include "tests/kit/mover.h"
@@ -328,6 +331,97 @@ TEST(Life, MalformedHandshakesCostNothing)
     poll(nullptr, 0, 5);
   EXPECT_LE(kit::fd_count(w), fds + 8);
   EXPECT_LT(m.status("rss_kib"), rss + 8192);
+}
+
+/* The doorbell is rung before the lane has heard of the session. */
+TEST(Life, DirectivesRightAfterTheWelcomeAreNotLost)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  for (int i = 0; i < 300; i++) {
+    Engine e(m, {.region = 1 << 16});
+    ASSERT_EQ(e.error(), 0) << i;
+    dray_prep_nop(e.sqe());
+    auto c = e.one();
+    ASSERT_EQ(c.status, DRAY_OK) << i << ": " << say(c);
+  }
+}
+
+TEST(Life, IdleSessionIsServedAsBefore)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  Engine e(m);
+  ASSERT_EQ(e.put("k", 0, 4096).status, DRAY_OK);
+  auto lease = e.map("k");
+  ASSERT_EQ(lease.status, DRAY_OK);
+  poll(nullptr, 0, 1500); /* idleness is the subject; longer than any timer of the mover's */
+  EXPECT_EQ(e.get("k", 1 << 20, 4096).status, DRAY_OK);
+  EXPECT_EQ(e.unmap(lease.object).status, DRAY_OK) << "the lease has no end of its own";
+}
+
+/* A volume that outlives its container, with room for one mover's files. DRAY_STRESS_RESTARTS (8). */
+TEST(Life, KilledMoversLeaveNothingThatBlocksTheNext)
+{
+  char dir[] = "/tmp/dray-keep-XXXXXX";
+  ASSERT_TRUE(mkdtemp(dir));
+  const char *env = getenv("DRAY_STRESS_RESTARTS");
+  auto blocks = [&] { /* of everything in the tier's directory */
+    uint64_t n = 0;
+    for (auto &f : std::filesystem::directory_iterator(std::string(dir) + "/disk")) {
+      struct stat st;
+      n += stat(f.path().c_str(), &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+    }
+    return n;
+  };
+  uint64_t first = 0;
+  for (int i = 0; i < (env ? atoi(env) : 8); i++) {
+    Mover m({.sets = {"tier.disk.capacity=64MiB"}, .dir = dir});
+    ASSERT_TRUE(m.up()) << i << ": " << m.log();
+    Engine e(m);
+    ASSERT_EQ(e.error(), 0);
+    for (int k = 0; k < 32; k++)
+      ASSERT_EQ(e.put("k" + std::to_string(k), 0, 1 << 20, DRAY_TIER_DISK).status, DRAY_OK) << i;
+    kill(m.keeper(), SIGKILL);
+    if (i == 0)
+      first = blocks();
+  }
+  EXPECT_LE(blocks(), first + (8u << 20)) << "files of the dead pile up";
+  ASSERT_EQ(system((std::string("rm -rf -- ") + dir).c_str()), 0);
+}
+
+/* A pod's engine: process, IPC, network and mount namespaces of its own; only the socket's path is shared. */
+TEST(Life, EngineInNamespacesOfItsOwnIsServed)
+{
+  Mover m;
+  ASSERT_TRUE(m.up());
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (unshare(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS) < 0)
+      _exit(77);
+    pid_t inner = fork(); /* the first of the new pid namespace */
+    if (inner == 0) {
+      Engine e(m);
+      if (e.error())
+        _exit(1);
+      e.fill(0, 100000, 3);
+      bool ok = e.put("k", 0, 100000).status == DRAY_OK && e.get("k", 1 << 20, 100000).status == DRAY_OK &&
+                e.holds(1 << 20, 100000, 3);
+      auto c = e.map("k");
+      const void *p = c.status == DRAY_OK ? dray_map_address(e.d, c.slab, c.off) : nullptr;
+      _exit(ok && p && kit::pattern_holds(p, 100000, 3) ? 0 : 2);
+    }
+    int status = 0;
+    waitpid(inner, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "no right to make namespaces";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(m.wait_status("sessions", 0)) << "its death is seen from outside";
 }
 
 TEST(Life, SessionCapIsSaidAndPlacesComeBack)

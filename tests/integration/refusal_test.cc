@@ -242,6 +242,51 @@ TEST_F(Refusal, QuarantinedCellIsNeverServedAgain)
   EXPECT_EQ(e.one().reason, DRAY_OUT_OF_RANGE);
 }
 
+TEST_F(Refusal, TheThousandthRegistrationLeavesWhatTheFirstDid)
+{
+  auto once = [&] {
+    struct dray_region r = {};
+    ASSERT_EQ(dray_region_alloc(64 << 10, false, &r), 0);
+    ASSERT_EQ(dray_region_register(e.d, &r), 0);
+    ASSERT_EQ(dray_region_unregister(e.d, &r), 0);
+    dray_region_free(&r);
+  };
+  for (int i = 0; i < 50; i++)
+    once();
+  int maps = kit::map_count(mover.worker()), fds = kit::fd_count(mover.worker()), keeper = kit::fd_count(mover.keeper());
+  int64_t rss = mover.status("rss_kib");
+  for (int i = 0; i < 1000; i++)
+    once();
+  EXPECT_LE(kit::map_count(mover.worker()), maps + 1);
+  EXPECT_LE(kit::fd_count(mover.worker()), fds + 1);
+  EXPECT_LE(kit::fd_count(mover.keeper()), keeper + 1);
+  EXPECT_LE(mover.status("rss_kib"), rss + 2048);
+}
+
+/* Half a terabyte that is mostly holes: a region is mapped, not pinned, so nothing of its size is paid at registration. */
+TEST(RefusalLarge, VeryLargeRegionIsMappedAndServedAtBothEnds)
+{
+  Mover m({.sets = {"limits.pinned=1TiB"}});
+  ASSERT_TRUE(m.up());
+  Engine e(m);
+  struct dray_region r = {};
+  const uint64_t size = 512ull << 30;
+  if (dray_region_alloc(size, false, &r) < 0)
+    GTEST_SKIP() << "no half terabyte of address space";
+  int64_t rss = m.status("rss_kib");
+  ASSERT_EQ(dray_region_register(e.d, &r), 0);
+  char *last = (char *)r.base + size - 65536;
+  kit::pattern_fill(last, 65536, 9);
+  dray_prep_put(e.sqe(), Key("k").b, r.id, size - 65536, 65536, 0);
+  EXPECT_EQ(e.one().status, DRAY_OK);
+  dray_prep_get(e.sqe(), Key("k").b, r.id, 0, 65536, 0);
+  EXPECT_EQ(e.one().status, DRAY_OK);
+  EXPECT_TRUE(kit::pattern_holds(r.base, 65536, 9));
+  EXPECT_LE(m.status("rss_kib"), rss + 8192);
+  EXPECT_EQ(dray_region_unregister(e.d, &r), 0);
+  dray_region_free(&r);
+}
+
 TEST_F(Refusal, PinnedBytesAndRegionsAreCapped)
 {
   kit::MoverOptions o;

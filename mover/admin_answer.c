@@ -230,6 +230,7 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   json_object_set_new(o, "calibration", c->calibration ? json_string(c->calibration) : json_null());
   json_object_set_new(o, "auto_tenants", json_boolean(c->auto_tenants));
   json_object_set_new(o, "harden", json_boolean(c->harden));
+  json_object_set_new(o, "strict", json_boolean(c->strict));
   set_u64(o, "lanes", c->lanes);
   set_u64(o, "chunk", c->chunk_bytes);
   set_u64(o, "sessions_max", c->sessions_max);

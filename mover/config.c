@@ -136,6 +136,13 @@ static int set_bytes(const char *key, const char *value, uint64_t *ret, struct e
   *ret = v;
   return 0;
 }
+static int set_switch(const char *key, const char *value, bool *ret, struct err *e)
+{
+  if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+    return err_set(e, -EINVAL, "config: %s: '%s' is neither yes nor no", key, value);
+  *ret = value[0] == 'y';
+  return 0;
+}
 static int set_text(struct config *c, const char *value, const char **ret)
 {
   const char *t = config_own(c, value);
@@ -210,12 +217,10 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     c->log_level = level;
     return 0;
   }
-  if (strcmp(key, "harden") == 0) {
-    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-      return err_set(e, -EINVAL, "config: harden: '%s' is neither yes nor no", value);
-    c->harden = value[0] == 'y';
-    return 0;
-  }
+  if (strcmp(key, "harden") == 0)
+    return set_switch(key, value, &c->harden, e);
+  if (strcmp(key, "strict") == 0)
+    return set_switch(key, value, &c->strict, e);
   if (strcmp(key, "socket_mode") == 0) {
     char *end;
     long v = strtol(value, &end, 8);

@@ -40,6 +40,7 @@ struct config {
   int64_t socket_mode; /* octal bits */
   uint32_t lanes;
   int log_level;
+  bool strict;       /* a fallback at the start is an error and not a line */
   bool harden;       /* sandbox.h; off only to debug */
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;

@@ -22,7 +22,7 @@ struct file_limits {
 };
 struct file_config {
   char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms;
-  bool *auto_tenants, *harden;
+  bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
   struct file_tenant *tenants;
@@ -75,6 +75,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, drain_ms),
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_BOOL_PTR("harden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, harden),
+    CYAML_FIELD_BOOL_PTR("strict", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, strict),
     CYAML_FIELD_SEQUENCE("tiers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tiers, &tier_schema, 1,
                          CONFIG_TIERS_MAX),
     CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tenants,
@@ -170,6 +171,8 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     c->auto_tenants = *f->auto_tenants;
   if (f->harden)
     c->harden = *f->harden;
+  if (f->strict)
+    c->strict = *f->strict;
   if (f->tiers)
     c->tiers_n = 0; /* the file's ladder replaces the default's whole */
   for (unsigned i = 0; i < f->tiers_count; i++) {

@@ -28,6 +28,7 @@
 #include "mover/daemon.h"
 #include "mover/keeper_make.h"
 #include "mover/keeper_wire.h"
+#include "mover/machine.h"
 #include "mover/sandbox.h"
 #include "ring/doorbell.h"
 #include "ring/region.h"
@@ -290,6 +291,23 @@ static void keeper_cleanup(struct keeper *k)
   free(k->slabs);
 }
 
+/* What the configuration asks for and the machine does not give: a line each, or, when strict, the end. */
+static int less_than_asked(struct keeper *k, struct err *e)
+{
+  struct err why;
+  for (uint32_t i = 0; k->cfg->strict && i < k->seed.devs_n; i++) {
+    const struct dev_caps *c = &k->seed.dev[i]->caps;
+    if (c->note[0] && !c->emulated) /* emulated is what the path asked for */
+      return err_set(e, -EINVAL, "strict: tier %s is less than asked: %.160s", k->cfg->tier[i].name, c->note);
+  }
+  if (machine_fits(k->cfg, "", &why) < 0) {
+    if (k->cfg->strict)
+      return err_set(e, -ENOMEM, "strict: %s", why.text);
+    log_line(&k->log, LOG_WARN, "%s", why.text);
+  }
+  return 0;
+}
+
 int keeper_run(const struct config *cfg, const struct log *log)
 {
   struct keeper *k = calloc(1, sizeof *k);
@@ -333,6 +351,8 @@ int keeper_run(const struct config *cfg, const struct log *log)
     k->seed.epoch = boot & 0x7fff; /* so that an epoch tells two boots apart, too */
 
   int r = k->signals < 0 ? -errno : backends_open(cfg, &k->log, k->seed.dev, &k->seed.devs_n, &e);
+  if (r == 0)
+    r = less_than_asked(k, &e);
   if (r == 0)
     r = keeper_listen(cfg, &k->seed, &e);
   int code = 1;

@@ -17,7 +17,8 @@ static const char usage[] =
     "Without a configuration: tiers dram (1 GiB), cxl (1 GiB, emulated) and disk (4 GiB) under DIR (/run/dray as "
     "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
-    "KEY: node socket admin socket_mode lanes log calibration chunk drain_ms harden limits.* tier.<name>.<key>\n";
+    "KEY: node socket admin socket_mode lanes log calibration chunk drain_ms harden strict limits.* "
+    "tier.<name>.<key>\n";
 
 enum {
   OPT_CONFIG = 'c',

@@ -471,6 +471,25 @@ TEST(Life, ReadOnlyDiskPathIsOneClearLine)
   EXPECT_NE(m.log().find("/proc/dray"), std::string::npos) << m.log();
 }
 
+TEST(Life, StrictMoverDoesNotStartOnAFallback)
+{
+  Mover m({.sets = {"strict=yes"}, .config = "tiers:\n  - {name: dram, transport: memory, capacity: 64MiB, huge_pages: true}\n"});
+  if (atol(kit::read_file("/proc/sys/vm/nr_hugepages").c_str()))
+    GTEST_SKIP() << "this machine has huge pages: nothing falls back";
+  EXPECT_FALSE(m.up());
+  EXPECT_NE(m.log().find("strict: tier dram is less than asked: no free 2 MiB huge pages"), std::string::npos) << m.log();
+}
+
+TEST(Life, TiersLargerThanTheMachineAreALineOrWhenStrictTheEnd)
+{
+  Mover m({.sets = {"tier.dram.capacity=900TiB"}});
+  EXPECT_TRUE(m.up());
+  EXPECT_NE(m.log().find("warn drayd: memory: the tiers that live in it may take 900"), std::string::npos) << m.log();
+  Mover strict({.sets = {"tier.dram.capacity=900TiB", "strict=yes"}});
+  EXPECT_FALSE(strict.up());
+  EXPECT_NE(strict.log().find("strict: memory:"), std::string::npos) << strict.log();
+}
+
 TEST(Life, WithoutIoUringTheDiskTierStillServesAndSaysHow)
 {
   kit::MoverOptions o;

@@ -49,7 +49,7 @@ TEST_F(Config, FileReplacesTheLadderAndKeepsTheRest)
                  "  - {name: a, uid: 1000}\n"
                  "  - {name: b, token: secret}\n"
                  "limits: {sessions: 7, pinned: 1GiB}\n"
-                 "auto_tenants: false\nharden: false\n"),
+                 "auto_tenants: false\nharden: false\nstrict: true\n"),
             0)
       << e.text;
   EXPECT_EQ(c.lanes, 2u);
@@ -63,6 +63,7 @@ TEST_F(Config, FileReplacesTheLadderAndKeepsTheRest)
   EXPECT_EQ(c.sessions_max, 7u);
   EXPECT_FALSE(c.auto_tenants);
   EXPECT_FALSE(c.harden);
+  EXPECT_TRUE(c.strict);
   EXPECT_STREQ(c.socket, "/tmp/x/dray.sock");
 }
 

@@ -150,10 +150,31 @@ static void check_devices(struct doctor *d)
              names);
 }
 
+/* A tier that is written and never read costs bandwidth and gives nothing: somebody should know. */
+static void check_use(struct doctor *d, const char *status)
+{
+  json_t *o = json_loads(status, 0, NULL), *v;
+  const char *tier;
+  const json_t *c = json_object_get(o, "counters"), *hits = json_object_get(c, "hits_by_tier");
+  json_object_foreach(json_object_get(c, "bytes_by_tier"), tier, v)
+  {
+    char bytes[32];
+    if (json_integer_value(v) <= 0 || json_integer_value(json_object_get(hits, tier)) > 0)
+      continue;
+    struct doctor_row *r = doctor_add(d, DOCTOR_WARN, "unread tier", "%s: %s written, nothing ever read", tier,
+                                      units_format_bytes((uint64_t)json_integer_value(v), bytes, sizeof bytes));
+    doctor_fix(r,
+               "are the keys of reads those of writes (dray cells), and is the tier worth its latency (calibration)?");
+  }
+  json_decref(o);
+}
+
 static void check_mover(struct doctor *d, const struct cli_options *o)
 {
   char *answer = NULL;
   int r = dray_admin_call(o->admin, "{\"verb\":\"status\"}", 3000, &answer);
+  if (r == 0)
+    check_use(d, answer);
   free(answer);
   struct dray_params p = {.size = sizeof p,
                           .socket = o->socket,

@@ -189,6 +189,17 @@ TEST_F(Cli, DoctorFindsTheMover)
   EXPECT_NE(r.out.find("serves"), std::string::npos) << r.out;
 }
 
+TEST_F(Cli, DoctorNamesATierThatIsWrittenAndNeverRead)
+{
+  kit::Engine e(mover);
+  ASSERT_EQ(e.put("k", 0, 1 << 20, DRAY_TIER_DISK).status, DRAY_OK);
+  auto r = dray({"doctor", "--json"}, &mover);
+  EXPECT_NE(r.out.find("disk: 1.0 MiB written, nothing ever read"), std::string::npos) << r.out;
+  ASSERT_EQ(e.get("k", 0, 1 << 20).status, DRAY_OK);
+  r = dray({"doctor", "--json"}, &mover);
+  EXPECT_EQ(r.out.find("unread tier"), std::string::npos) << r.out;
+}
+
 TEST_F(Cli, AFileComesBackAsItWas)
 {
   for (size_t n : {1u, 4095u, 4096u, 65537u, 10000000u})

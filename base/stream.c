@@ -48,6 +48,17 @@ __attribute__((target("avx2"))) static void nt_avx2(char *d, const char *s, size
       _mm256_stream_si256((void *)(d + i + 32 * k), v[k]);
   }
 }
+/* What is left of a turn, line by line: only a partial line is stored through the cache. */
+__attribute__((target("avx2"))) static size_t nt_lines(char *d, const char *s, size_t n)
+{
+  size_t i = 0;
+  for (; i + CACHE_LINE <= n; i += CACHE_LINE) {
+    __m256i a = _mm256_loadu_si256((const void *)(s + i)), b = _mm256_loadu_si256((const void *)(s + i + 32));
+    _mm256_stream_si256((void *)(d + i), a);
+    _mm256_stream_si256((void *)(d + i + 32), b);
+  }
+  return i;
+}
 __attribute__((target("avx2"))) static void cached_avx2(char *d, const char *s, size_t n)
 {
   for (size_t i = 0; i < n; i += TURN) {
@@ -91,6 +102,11 @@ void stream_copy_cached(void *dst, const void *src, size_t n)
   memcpy(d, s, n);
 }
 
+void stream_copy_movsb(void *dst, const void *src, size_t n)
+{
+  __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+}
+
 void stream_copy(void *dst, const void *src, size_t n, const void *next)
 {
   if (!stream_available()) {
@@ -111,6 +127,7 @@ void stream_copy(void *dst, const void *src, size_t n, const void *next)
     else
       nt_avx2(d, s, body, next);
   }
+  body += nt_lines(d + body, s + body, n - body);
   memcpy(d + body, s + body, n - body);
 }
 
@@ -135,6 +152,10 @@ bool stream_available(void)
   return false;
 }
 void stream_copy_cached(void *dst, const void *src, size_t n)
+{
+  memcpy(dst, src, n);
+}
+void stream_copy_movsb(void *dst, const void *src, size_t n)
 {
   memcpy(dst, src, n);
 }

@@ -75,6 +75,7 @@ static json_t *answer_status(struct daemon *d, json_t *q)
                {"chunks", sum.chunks},
                {"quanta", sum.quanta},
                {"again", sum.again},
+               {"helped", sum.helped},
                {"demoted", sum.demoted},
                {"evicted", sum.evicted},
                {"sleeps", sum.sleeps},

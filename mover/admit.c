@@ -127,6 +127,26 @@ void admit_start(struct lane *l, struct session *s, struct job *j)
   carry_out_plain(l, s, j);
 }
 
+/* Where the item behind row i of a PUT will read. Only a hint, so what the engine writes there meanwhile is harmless;
+   but inside its own region, so that nobody picks addresses of ours. */
+static const void *next_source(const struct session *s, const struct job *j, uint32_t i)
+{
+  const struct dray_sqe *q = &j->req.sqe;
+  const struct region *r = &s->regions[j->region];
+  struct dray_item it;
+  uint64_t at;
+  if (q->op != DRAY_PUT || i + 1 >= j->items)
+    return NULL;
+  take_items(s->arena, j->first_item + i + 1, 1, &it);
+  at = it.off;
+  if (q->layout && q->layout < SESSION_LAYOUTS) {
+    const struct dray_layout *l = &s->layouts[q->layout];
+    if (!mul_u64(it.off, l->block_stride, &at) || !add_u64(at, l->base, &at))
+      return NULL;
+  }
+  return at < r->size ? (const char *)r->base + at : NULL;
+}
+
 int64_t admit_next(struct lane *l, struct session *s, struct job *j)
 {
   const struct dray_sqe *q = &j->req.sqe;
@@ -153,7 +173,7 @@ int64_t admit_next(struct lane *l, struct session *s, struct job *j)
   if (last)
     list_remove(&j->wait);
   unsigned r = take_item_check(q->op, q->layout != 0, &it);
-  struct wish w = {.off = it.off, .len = it.len};
+  struct wish w = {.off = it.off, .len = it.len, .next = next_source(s, j, i)};
   memcpy(w.key, it.key, 16);
   if (r != DRAY_REASON_OK) {
     o = outcome_refused(r);

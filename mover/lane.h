@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "include/priv/list.h"
+#include "mover/help.h"
 #include "mover/stats.h"
 #include "mover/step.h"
 #include "transports/transport.h"
@@ -77,6 +78,7 @@ struct lane {
   struct chunk *chunks;
   uint32_t free_chunk; /* UINT32_MAX: none */
   uint32_t flying;     /* chunks in flight, all transports */
+  struct help help;
   struct lane_stats stats;
 };
 

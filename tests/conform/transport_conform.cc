@@ -219,6 +219,64 @@ TEST_F(Conform, UnalignedMemoryAndManyOddPiecesArriveWhole)
   dev_->cold->slab_del(dev_, &m, false);
 }
 
+TEST_F(Conform, CrcIsOfTheBytesOrNotSaid)
+{
+  struct slab_mem m = Slab();
+  Region a(4 * kMiB), b(4 * kMiB);
+  a.fill(6);
+  std::vector<struct xfer_vec> v;
+  for (uint64_t i = 0; i < 60; i++)
+    v.push_back({a.at(i * 65536 + i), 16384 + 13 * i});
+  uint32_t want = 0;
+  for (auto &p : v)
+    want = crc32c(want, p.base, p.len);
+  for (uint16_t n : {uint16_t{1}, uint16_t{60}}) {
+    struct xfer x = MakeXfer(XFER_WRITE, &m, 0, v.data(), n);
+    x.next = reinterpret_cast<void *>(16); // a hint is never touched
+    EXPECT_EQ(0, Run(x).has_crc) << "nobody asked";
+    x.flags = XFER_CRC;
+    const struct xfer_done d = Run(x);
+    EXPECT_EQ(XFER_OK, d.status);
+    EXPECT_EQ(dev_->caps.addressable ? 1 : 0, d.has_crc);
+    if (d.has_crc) {
+      EXPECT_EQ(n == 1 ? crc32c(0, v[0].base, v[0].len) : want, d.crc);
+    }
+    struct xfer_vec whole = {b.at(3), x.bytes};
+    struct xfer r = MakeXfer(XFER_READ, &m, 0, &whole, 1);
+    r.flags = XFER_CRC;
+    const struct xfer_done e = Run(r);
+    EXPECT_EQ(XFER_OK, e.status);
+    EXPECT_EQ(d.has_crc, e.has_crc);
+    EXPECT_EQ(d.crc, e.crc);
+    EXPECT_EQ(crc32c(0, b.at(3), x.bytes), n == 1 ? crc32c(0, v[0].base, v[0].len) : want);
+  }
+  dev_->cold->slab_del(dev_, &m, false);
+}
+
+TEST_F(Conform, AFailedXferHasNoCrcAndItsPrefixIsOfWholePieces)
+{
+  struct slab_mem m = Slab();
+  if (!dev_->caps.addressable)
+    GTEST_SKIP() << "the kernel moves the bytes";
+  Region a(kMiB), bad(kMiB);
+  a.fill(7);
+  bad.cut(0);
+  std::vector<struct xfer_vec> v;
+  for (uint64_t i = 0; i < 20; i++)
+    v.push_back({(i == 13 ? bad : a).at(i * 16384), 16384});
+  for (unsigned flags : {0u, unsigned{XFER_CRC}, unsigned{XFER_READ_SOON}, unsigned{XFER_FRAGILE}}) {
+    struct xfer x = MakeXfer(XFER_WRITE, &m, 0, v.data(), 20);
+    x.flags = static_cast<uint8_t>(flags);
+    const struct xfer_done d = Run(x);
+    EXPECT_EQ(XFER_FAILED, d.status);
+    EXPECT_EQ(DRAY_PAGE_LOST, d.reason);
+    EXPECT_EQ(13u * 16384, d.bytes);
+    EXPECT_EQ(0, d.has_crc);
+    EXPECT_EQ(0, memcmp(m.base, a.at(), 13 * 16384));
+  }
+  dev_->cold->slab_del(dev_, &m, false);
+}
+
 TEST_F(Conform, ReadAtAnyOffsetReturnsThoseBytes)
 {
   struct slab_mem m = Slab();

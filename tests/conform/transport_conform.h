@@ -12,6 +12,7 @@
 extern "C" {
 #include <dray/types.h>
 
+#include "base/crc.h"
 #include "transports/check.h"
 #include "transports/transport.h"
 }

@@ -65,7 +65,8 @@ static bool next_bounce(struct file_op *op, void *buf, uint64_t buf_bytes, struc
     return true;
   struct xfer_vec to = {(char *)buf + op->head, op->part};
   struct xfer_done d;
-  addr_copy(vec_begin(&to), op->at, op->part, XFER_READ_SOON, &d);
+  addr_copy(&(struct addr_how){.plan = &copy_plan_default, .flags = XFER_READ_SOON}, vec_begin(&to), op->at, op->part,
+            &d);
   if (d.status != XFER_OK) {
     d.cookie = op->x.cookie;
     d.path = op->path;
@@ -119,7 +120,8 @@ static bool result_bounce(struct file_op *op, uint64_t res, const void *buf)
   if (op->x.op == XFER_READ) {
     struct xfer_vec from = {(char *)(uintptr_t)buf + op->head, n};
     struct xfer_done d;
-    addr_copy(op->at, vec_begin(&from), n, op->x.flags, &d);
+    addr_copy(&(struct addr_how){.plan = &copy_plan_default, .flags = op->x.flags & XFER_READ_SOON}, op->at,
+              vec_begin(&from), n, &d);
     if (d.status != XFER_OK) {
       d.cookie = op->x.cookie;
       d.path = op->path;

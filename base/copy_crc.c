@@ -76,9 +76,9 @@ three(uint32_t c, char *d, const char *s, const struct lanes *w, const bool stre
 {
   uint64_t own[3][8] __attribute__((aligned(64)));
   uint64_t c0 = c, c1 = 0, c2 = 0;
-  const size_t n = w->lane;
+  const size_t n = w->lane, by = MIN_OF((size_t)AHEAD, n);
   for (size_t i = 0; i < n; i += CACHE_LINE, d += CACHE_LINE, s += CACHE_LINE) {
-    const char *ahead = i + AHEAD < n ? s + AHEAD : next ? next + (i + AHEAD - n) : s;
+    const char *ahead = i + by < n ? s + by : next ? next + (i + by - n) : s;
     _mm_prefetch(ahead, _MM_HINT_T0);
     _mm_prefetch(ahead + n, _MM_HINT_T0);
     _mm_prefetch(ahead + 2 * n, _MM_HINT_T0);

@@ -14,14 +14,15 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#define SIDE MIB(8)       /* of source, and as much of destination */
-#define COLD_BYTES MIB(1) /* copied for one cold figure */
-#define HOT_BYTES KIB(512)
+#define SIDE MIB(8)         /* of source, and as much of destination */
+#define COLD_BYTES KIB(512) /* copied for one cold figure */
+#define HOT_BYTES KIB(256)
 #define METHODS 5u
 #define TRIES 3u
-#define MARGIN 1.05 /* how much better a way must be before it is preferred: less is noise */
+#define BETTER 1.05 /* what a way must be before it is preferred: less is noise */
+#define AS_GOOD 0.95
 
-static const size_t sizes[] = {KIB(1), KIB(2), KIB(4), KIB(8), KIB(16), KIB(64), KIB(256), MIB(1)};
+static const size_t sizes[] = {KIB(1), KIB(2), KIB(4), KIB(16), KIB(64), KIB(256)};
 #define SIZES ARRAY_LEN(sizes)
 
 struct measure {
@@ -95,7 +96,8 @@ static double best_cached(const double row[METHODS])
   return MAX_OF(v, row[COPY_BY_MOVSB]);
 }
 
-/* The smallest measured size from which on `by` is better than `than` at every size; COPY_NEVER: none is. */
+/* The smallest measured size at which `by` is better than `than` and from which on it is as good at every size;
+   COPY_NEVER: none is. */
 static uint64_t crossover(double rows[SIZES][METHODS], unsigned by, double (*than)(const double *))
 {
   uint64_t from = COPY_NEVER;
@@ -103,9 +105,10 @@ static uint64_t crossover(double rows[SIZES][METHODS], unsigned by, double (*tha
     const double *row = rows[i - 1];
     if (row[by] == 0)
       continue; /* not reached */
-    if (row[by] < than(row) * MARGIN)
+    if (row[by] < than(row) * AS_GOOD)
       break;
-    from = sizes[i - 1];
+    if (row[by] >= than(row) * BETTER)
+      from = sizes[i - 1];
   }
   return from;
 }
@@ -123,7 +126,7 @@ static void derive(struct measure *m, struct copy_plan *p)
       memcpy_sum += m->hot[i][COPY_BY_MEMCPY];
       vector_sum += m->hot[i][COPY_BY_VECTOR];
     }
-  if (memcpy_sum > vector_sum * MARGIN)
+  if (memcpy_sum > vector_sum * BETTER)
     p->small = COPY_BY_MEMCPY;
   uint64_t cold = crossover(m->cold, COPY_BY_STREAM, best_cached);
   p->stream_min = cold;
@@ -159,7 +162,7 @@ int copy_measure(uint64_t budget_ns, struct copy_plan *ret_plan, uint64_t *ret_n
   memset(m.src, 0x5a, SIDE);
   memset(m.dst, 0, SIDE);
   /* the sizes that matter most first, and cold before hot: time may run out */
-  static const uint8_t order[SIZES] = {4, 6, 2, 5, 3, 1, 7, 0};
+  static const uint8_t order[SIZES] = {3, 5, 2, 4, 1, 0};
   bool reached = false;
   for (size_t i = 0; i < SIZES; i++)
     reached |= measure_row(&m, sizes[order[i]], cold_once, m.cold[order[i]]);

@@ -195,7 +195,8 @@ static void lane_release(struct lane *l, struct session *s)
 /* One pass over everything. True when something was done. */
 static bool lane_sweep(struct lane *l)
 {
-  bool work = lane_inbox(l) | help_work(l);
+  bool work = lane_inbox(l);
+  work |= help_work(l);
   LIST_EACH (&l->sessions, n) {
     struct session *s = LIST_OF(n, struct session, link);
     if (UNLIKELY(s->state != SESSION_LIVE)) {

@@ -228,6 +228,10 @@ static struct step *next_step(struct session *s)
   return NULL;
 }
 
+/* Chunks under way before a visit looks for done records: each look costs every device's poll and a store fence, which
+   waits until the last non-temporal stores are out. */
+#define VISIT_POLL 8u
+
 bool session_visit(struct lane *l, struct session *s)
 {
   s->deficit += LANE_QUANTUM;
@@ -242,7 +246,8 @@ bool session_visit(struct lane *l, struct session *s)
         break;
       }
       s->deficit -= n < 0 ? (int64_t)STEP_MIN_CHARGE : n;
-      lane_poll(l);
+      if (l->flying >= VISIT_POLL)
+        lane_poll(l);
       continue;
     }
     if (list_empty(&s->pending))
@@ -255,6 +260,8 @@ bool session_visit(struct lane *l, struct session *s)
     }
     s->deficit -= n;
   }
+  if (l->flying)
+    lane_poll(l);
   if (s->blocked && s->deficit > LANE_QUANTUM)
     s->deficit = LANE_QUANTUM; /* credit is not saved up while a device is full */
   bool more = next_step(s) || !list_empty(&s->pending);

@@ -125,7 +125,8 @@ void addr_copy(const struct addr_how *how, struct vec_at dst, struct vec_at src,
   const struct guard_list lists[] = {list_of(&dst, bytes), list_of(&src, bytes)};
   struct guard_hit hit;
   int r = guard_run_lists(walk_pieces, &w, lists, ARRAY_LEN(lists), &hit);
-  stream_fence(); /* also the good prefix is really there */
+  if (r < 0 || (w.streamed && !(how->copy_flags & COPY_UNFENCED)))
+    stream_fence(); /* also the good prefix is really there */
   struct xfer_done done = {.status = XFER_OK,
                            .path = w.streamed ? DRAY_PATH_CPU_NT : DRAY_PATH_CPU,
                            .reason = DRAY_REASON_OK,
@@ -145,8 +146,11 @@ static int addr_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
   struct addr_lane *l = &d->lane[lane];
   if (l->tail - l->head == ADDR_RING)
     return -EAGAIN;
-  const struct addr_how how = {
-      .plan = &d->plan, .heat = &l->heat, .next = x->next, .flags = x->flags, .copy_flags = d->copy_flags};
+  const struct addr_how how = {.plan = &d->plan,
+                               .heat = &l->heat,
+                               .next = x->next,
+                               .flags = x->flags,
+                               .copy_flags = d->copy_flags | COPY_UNFENCED};
   struct xfer_done *done = &l->done[l->tail & (ADDR_RING - 1)];
   struct xfer_vec slab = {NULL, x->bytes};
   if (x->op == XFER_READ || x->op == XFER_WRITE)
@@ -164,6 +168,7 @@ static int addr_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
   default: /* SYNC: what was written is where it stays */
     *done = (struct xfer_done){.status = XFER_OK, .path = DRAY_PATH_NONE, .reason = DRAY_REASON_OK};
   }
+  l->unfenced |= done->path == DRAY_PATH_CPU_NT;
   done->cookie = x->cookie;
   l->tail++;
   return 0;
@@ -178,6 +183,10 @@ static uint32_t addr_poll(struct dev *dev, uint32_t lane, struct xfer_done *done
 {
   struct addr_lane *l = &CONTAINER_OF(dev, struct addr_dev, dev)->lane[lane];
   uint32_t k = 0;
+  if (l->unfenced) {
+    stream_fence();
+    l->unfenced = false;
+  }
   while (k < n && l->head != l->tail)
     done[k++] = l->done[l->head++ & (ADDR_RING - 1)];
   return k;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hot ops of every device that loads and stores reach: memory, cxl, and file on tmpfs. submit copies under a
- * guard and leaves a done record in the lane's ring, so nothing is ever in flight when submit has returned.
+ * guard and leaves a done record in the lane's ring; poll fences before it hands records out, so what a done record
+ * speaks of is visible to everybody.
  */
 #ifndef TRANSPORTS_ADDRESSABLE_H
 #define TRANSPORTS_ADDRESSABLE_H
@@ -17,6 +18,7 @@
 struct addr_lane {
   struct xfer_done done[ADDR_RING];
   uint32_t head, tail; /* free-running, both the lane's own thread's */
+  bool unfenced;       /* non-temporal stores since the last poll: it fences once for all of them */
   struct copy_heat heat;
 } __attribute__((aligned(64)));
 
@@ -47,9 +49,10 @@ struct addr_how {
   unsigned copy_flags;    /* enum copy_flag */
 };
 
-/* Copies bytes from one place in a list of pieces to another, under one guard for all of them and fenced. Each piece
-   names the next one's source to the loop below, so that its first lines are on their way. ret_done is filled but for
-   cookie: OK, or FAILED with the proven prefix. */
+/* Copies bytes from one place in a list of pieces to another, under one guard for all of them and fenced (on success
+   not with COPY_UNFENCED and path CPU_NT: then the caller does). Each piece names the next one's source to the loop
+   below, so that its first lines are on their way. ret_done is filled but for cookie: OK, or FAILED with the proven
+   prefix. */
 void addr_copy(const struct addr_how *how, struct vec_at dst, struct vec_at src, uint64_t bytes,
                struct xfer_done *ret_done);
 #endif

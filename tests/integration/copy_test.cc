@@ -349,6 +349,31 @@ TEST(Split, AnotherSessionIsServedMeanwhile)
   EXPECT_EQ(ok, 12u);
 }
 
+TEST(Plan, AHotCellGoesThroughTheCacheAndAColdOneDoesNot)
+{
+  Stage s({{"copy_plan=builtin"}});
+  ASSERT_EQ(s.e.error(), 0);
+  for (int i = 0; i < 8; i++) {
+    s.e.fill(0, 65536, i);
+    ASSERT_EQ(s.e.put("h" + std::to_string(i), 0, 65536, DRAY_TIER_DRAM).status, DRAY_OK);
+  }
+  EXPECT_EQ(s.e.get("h0", 4u << 20, 65536).path, DRAY_PATH_CPU_NT);
+  auto c = s.e.get("h0", 4u << 20, 65536);
+  EXPECT_EQ(c.path, DRAY_PATH_CPU) << say(c);
+  EXPECT_TRUE(s.e.holds(4u << 20, 65536, 0));
+  for (int i = 1; i < 8; i++)
+    EXPECT_EQ(s.e.get("h" + std::to_string(i), (4u + i) << 20, 65536).path, DRAY_PATH_CPU_NT) << i;
+  EXPECT_EQ(s.e.get("h0", 4u << 20, 65536).path, DRAY_PATH_CPU_NT) << "too much was copied since";
+}
+
+TEST(Plan, ReadSoonOfALongCellDoesNotFillTheCache)
+{
+  Stage s({{"copy_plan=builtin"}});
+  ASSERT_EQ(s.e.error(), 0);
+  EXPECT_EQ(s.e.put("s", 0, 1u << 20, DRAY_TIER_DRAM, DRAY_READ_SOON).path, DRAY_PATH_CPU);
+  EXPECT_EQ(s.e.put("l", 0, 5u << 20, DRAY_TIER_DRAM, DRAY_READ_SOON).path, DRAY_PATH_CPU_NT) << "chunk by chunk it fits";
+}
+
 TEST(Plan, IsSaidAtStartWithWhereItCameFrom)
 {
   Mover built({{"copy_plan=builtin"}, {}, "", ""});

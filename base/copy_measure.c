@@ -52,7 +52,7 @@ static double cold_once(struct measure *m, enum copy_method by, size_t n)
     flush(m->src + at * n, n);
     flush(m->dst + at * n, n);
   }
-  wake_fence();
+  stream_fence();
   uint64_t t = now_ns();
   for (size_t i = 0, at = 0; i < blocks; i++) {
     size_t next = (at + step) % slots;

@@ -243,9 +243,17 @@ TEST(Split, SmallStepsAndSplitOffStayOnTheirLane)
 {
   Stage small({{"lanes=2", "split_bytes=1MiB"}});
   ASSERT_EQ(small.e.error(), 0);
+  Engine awake{small.m}; /* keeps the other lane polling: it would be asked */
+  ASSERT_EQ(awake.error(), 0);
   small.e.fill(0, 1u << 20, 1);
-  for (int i = 0; i < 50; i++)
-    ASSERT_EQ(small.e.put("s", 0, (1u << 20) - 1, DRAY_TIER_DRAM).status, DRAY_OK);
+  for (int i = 0; i < 100; i++) {
+    for (int k = 0; k < 8; k++)
+      dray_prep_put(small.e.sqe(), Key("s").b, small.e.region.id, 0, (1u << 20) - 1, DRAY_TIER_DRAM);
+    dray_prep_nop(awake.sqe());
+    ASSERT_GE(dray_submit(small.e.d), 0);
+    ASSERT_EQ(awake.one().status, DRAY_OK);
+    ASSERT_EQ(small.e.wait(8).size(), 8u);
+  }
   EXPECT_EQ(small.m.status("counters.helped"), 0);
   Stage off({{"lanes=2", "split_bytes=off"}});
   ASSERT_EQ(off.e.error(), 0);

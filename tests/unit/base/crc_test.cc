@@ -81,6 +81,8 @@ TEST(Crc, ShiftIsThatManyZeroes)
     const uint32_t zeroes = crc32c(0, v.data() + 5, n);
     EXPECT_EQ(crc32c(0, v.data(), v.size()), crc32c_shift(crc32c(0, v.data(), 5), n) ^ zeroes) << n;
   }
+  for (unsigned k = 1; k < 64; k++) // twice as far is twice as far, also beyond what any test could hold
+    EXPECT_EQ(crc32c_shift(crc32c_shift(77, 1ull << (k - 1)), 1ull << (k - 1)), crc32c_shift(77, 1ull << k)) << k;
   const uint64_t far = (1ull << 40) + 12345;
   EXPECT_EQ(crc32c_shift(77, far), crc32c_shift(crc32c_shift(77, 1ull << 40), 12345));
 }

@@ -165,6 +165,13 @@ int room_find(struct lane *l, struct step *t)
   return 0;
 }
 
+void room_try(struct lane *l, struct step *t)
+{
+  if (t->state == STEP_ROOM && !t->reason && t->len &&
+      store_alloc(l->d->store, t->pool, &t->cell.who, t->len, &t->to) == DRAY_REASON_OK)
+    room_found(l, t);
+}
+
 void room_demoted(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;

@@ -95,6 +95,8 @@ void step_retry_waiters(struct lane *l);
 /* room.c: tries to get `to` a slot. 1: it has one; 0: a demotion is under way or was begun, or it waits; -1: it ended
  * (refused). */
 int room_find(struct lane *l, struct step *t);
+/* Gives it a slot if one is free as things are; otherwise it stays as it is, and room_find() sees to it in its turn. */
+void room_try(struct lane *l, struct step *t);
 /* A demotion's bytes have arrived (or failed). */
 void room_demoted(struct lane *l, struct step *t);
 

@@ -58,6 +58,7 @@ struct xfer_done {
   int32_t err;     /* the provider's own code (errno), 0 when XFER_OK */
   uint64_t bytes;  /* truly in place, a prefix */
   uint32_t crc;    /* CRC32C of the bytes that were stored, when has_crc */
-  uint8_t has_crc; /* only for XFER_CRC and XFER_OK; a transport that does not see the bytes leaves it 0 */
+  uint8_t has_crc; /* only for XFER_CRC and XFER_OK; a transport that does not see the bytes leaves it 0, but never for
+                      a WRITE without XFER_FRAGILE: an engine may rewrite its memory before anybody reads it again */
 };
 #endif

@@ -7,6 +7,7 @@
 
 #include <dray/types.h>
 
+#include "base/crc.h"
 #include "include/priv/bits.h"
 #include "transports/addressable.h"
 #include "transports/file/status.h"
@@ -29,11 +30,13 @@ int file_op_begin(struct file_op *op, const struct xfer *x, bool direct_io, uint
 {
   if (x->op == XFER_WRITE && !is_aligned(x->slab_off, OP_ALIGN))
     return -EINVAL;
-  bool bounce = direct_io && !all_aligned(x);
+  bool crc = x->flags & XFER_CRC;
+  bool bounce = (direct_io && !all_aligned(x)) || (crc && x->op == XFER_WRITE && !(x->flags & XFER_FRAGILE));
   *op = (struct file_op){.x = *x,
                          .at = vec_begin(x->vec),
                          .slot = OP_NO_SLOT,
                          .bounce = bounce,
+                         .has_crc = crc && bounce,
                          .direct_io = direct_io,
                          .path = bounce ? bounce_path : path};
   return 0;
@@ -105,6 +108,8 @@ static bool op_progress(struct file_op *op, uint64_t n)
   if (op->pos < op->x.bytes)
     return false;
   op->end = status_ok(op->x.cookie, op->path, op->x.bytes);
+  op->end.crc = op->crc;
+  op->end.has_crc = op->has_crc;
   return true;
 }
 
@@ -117,6 +122,8 @@ static bool result_bounce(struct file_op *op, uint64_t res, const void *buf)
     op->end = status_short(op->x.cookie, op->path, op->pos);
     return true;
   }
+  if (op->has_crc)
+    op->crc = crc32c(op->crc, (const char *)buf + op->head, n);
   if (op->x.op == XFER_READ) {
     struct xfer_vec from = {(char *)(uintptr_t)buf + op->head, n};
     struct xfer_done d;

@@ -126,3 +126,30 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
 #endif
   return crc32c_table(crc, p, n);
 }
+
+/* x^(8 * 2^k) mod P, reflected; the order of x is 2^31 - 1, so squaring comes back to k = 0 after 31. */
+static const uint32_t powers[31] = {
+    0x00800000, 0x00008000, 0x82f63b78, 0x6ea2d55c, 0x18b8ea18, 0x510ac59a, 0xb82be955, 0xb8fdb1e7,
+    0x88e56f72, 0x74c360a4, 0xe4172b16, 0x0d65762a, 0x35d73a62, 0x28461564, 0xbf455269, 0xe2ea32dc,
+    0xfe7740e6, 0xf946610b, 0x3c204f8f, 0x538586e3, 0x59726915, 0x734d5309, 0xbc1ac763, 0x7d0722cc,
+    0xd289cabe, 0xe94ca9bc, 0x05b74f3f, 0xa51e1f42, 0x40000000, 0x20000000, 0x08000000,
+};
+
+/* a * b mod P. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+  uint32_t r = 0;
+  for (; a; a <<= 1) {
+    r ^= b & -(a >> 31);
+    b = b >> 1 ^ (0x82f63b78u & -(b & 1));
+  }
+  return r;
+}
+
+uint32_t crc32c_shift(uint32_t crc, uint64_t n)
+{
+  for (unsigned k = 0; n; n >>= 1, k = k == 30 ? 0 : k + 1)
+    if (n & 1)
+      crc = multiply(powers[k], crc);
+  return crc;
+}

@@ -18,7 +18,7 @@
 /* What the running thread guards, innermost first. Lives on the stack of guard_run. */
 struct guard {
   struct guard *outer;
-  const struct guard_range *ranges;
+  const struct guard_list *lists;
   size_t n;
   struct guard_hit hit;
   sigset_t mask; /* the thread's, when it was hit */
@@ -35,9 +35,10 @@ static int install_err;
 
 static bool guard_covers(const struct guard *g, uintptr_t start, uint64_t len)
 {
-  for (size_t i = 0; i < g->n; i++)
-    if (range_overlaps((uintptr_t)g->ranges[i].base, g->ranges[i].len, start, len))
-      return true;
+  for (size_t k = 0; k < g->n; k++)
+    for (size_t i = 0; i < g->lists[k].n; i++)
+      if (range_overlaps((uintptr_t)g->lists[k].ranges[i].base, g->lists[k].ranges[i].len, start, len))
+        return true;
   return false;
 }
 
@@ -106,11 +107,12 @@ int guard_install(void)
   return rc ? -rc : install_err;
 }
 
-int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges, size_t n, struct guard_hit *ret_hit)
+int guard_run_lists(int (*fn)(void *ctx), void *ctx, const struct guard_list *lists, size_t n,
+                    struct guard_hit *ret_hit)
 {
   struct guard g;
   g.outer = current;
-  g.ranges = ranges;
+  g.lists = lists;
   g.n = n;
   /* no mask saved: that is a system call per guard. It comes from the signal's own frame. */
   if (sigsetjmp(g.back, 0)) {
@@ -126,7 +128,14 @@ int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges,
   return rc;
 }
 
+int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges, size_t n, struct guard_hit *ret_hit)
+{
+  const struct guard_list list = {ranges, n};
+  return guard_run_lists(fn, ctx, &list, 1, ret_hit);
+}
+
 struct copy_job {
+  const struct copy_plan *plan;
   char *dst;
   const char *src;
   size_t n;
@@ -140,7 +149,7 @@ static int copy_pieces(void *ctx)
   struct copy_job *j = ctx;
   for (size_t at = 0; at < j->n;) {
     size_t len = MIN_OF(j->n - at, GUARD_PIECE);
-    if (copy_run(j->dst + at, j->src + at, len, j->flags) == DRAY_PATH_CPU_NT)
+    if (copy_run(j->plan, j->dst + at, j->src + at, len, NULL, j->flags) == DRAY_PATH_CPU_NT)
       j->path = DRAY_PATH_CPU_NT;
     copied_once();
     at += len;
@@ -149,9 +158,10 @@ static int copy_pieces(void *ctx)
   return 0;
 }
 
-int guard_copy(void *dst, const void *src, size_t n, unsigned flags, struct guard_hit *ret_hit, uint8_t *ret_path)
+int guard_copy(const struct copy_plan *plan, void *dst, const void *src, size_t n, unsigned flags,
+               struct guard_hit *ret_hit, uint8_t *ret_path)
 {
-  struct copy_job j = {.dst = dst, .src = src, .n = n, .flags = flags, .path = DRAY_PATH_CPU};
+  struct copy_job j = {.plan = plan, .dst = dst, .src = src, .n = n, .flags = flags, .path = DRAY_PATH_CPU};
   const struct guard_range ranges[] = {{dst, n}, {src, n}};
   struct guard_hit hit;
   int rc = guard_run(copy_pieces, &j, ranges, ARRAY_LEN(ranges), &hit);

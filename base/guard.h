@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/copy.h"
+
 enum guard_kind {
   GUARD_POISON = 1, /* the memory is bad (BUS_MCEERR_AR, BUS_MCEERR_AO) */
   GUARD_LOST = 2,   /* there is no memory: punched, truncated, unplugged (BUS_ADRERR) */
@@ -20,6 +22,12 @@ enum guard_kind {
 struct guard_range {
   const void *base;
   uint64_t len;
+};
+
+/* Several ranges; the array is read by the handler, so it lives as long as the guard. */
+struct guard_list {
+  const struct guard_range *ranges;
+  size_t n;
 };
 
 struct guard_hit {
@@ -37,8 +45,13 @@ int guard_install(void);
 
 /* copy_run() under a guard over both sides, in pieces of at most GUARD_PIECE. 0, ret_path is DRAY_PATH_CPU
    or DRAY_PATH_CPU_NT (CPU_NT when any piece was); -EFAULT, ret_hit says where. */
-int guard_copy(void *dst, const void *src, size_t n, unsigned flags, struct guard_hit *ret_hit, uint8_t *ret_path);
+int guard_copy(const struct copy_plan *plan, void *dst, const void *src, size_t n, unsigned flags,
+               struct guard_hit *ret_hit, uint8_t *ret_path);
 
 /* Calls fn(ctx) with these ranges guarded. What fn returns, or -EFAULT and ret_hit. fn may be left in the middle. */
 int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges, size_t n, struct guard_hit *ret_hit);
+/* The same with several lists, so that one guard covers all pieces of both sides of a scattered copy: it costs once,
+   however many there are. What fn proves of its progress it keeps in volatile fields of ctx. */
+int guard_run_lists(int (*fn)(void *ctx), void *ctx, const struct guard_list *lists, size_t n,
+                    struct guard_hit *ret_hit);
 #endif

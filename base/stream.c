@@ -9,20 +9,26 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* One turn of each loop; the hint for the next block covers its first NEXT_BYTES only: the hardware
-   prefetcher has the stream after that. */
+/* One turn of each loop, and how far ahead of it lines are asked for: in its own block, and from its last part on in
+   the next one's head. The hardware prefetcher starts anew at each page, and between two blocks there is bookkeeping
+   during which memory would else be idle. */
 #define TURN 256u
-#define NEXT_BYTES 2048u
+#define AHEAD 4096u
 
-#define HINT_NEXT(next, off)                                                                                           \
+#define ASK(p)                                                                                                         \
   do {                                                                                                                 \
-    if ((next) && (off) < NEXT_BYTES) {                                                                                \
-      _mm_prefetch((next) + (off), _MM_HINT_NTA);                                                                      \
-      _mm_prefetch((next) + (off) + 64, _MM_HINT_NTA);                                                                 \
-      _mm_prefetch((next) + (off) + 128, _MM_HINT_NTA);                                                                \
-      _mm_prefetch((next) + (off) + 192, _MM_HINT_NTA);                                                                \
-    }                                                                                                                  \
+    _mm_prefetch((p), _MM_HINT_T0);                                                                                    \
+    _mm_prefetch((p) + 64, _MM_HINT_T0);                                                                               \
+    _mm_prefetch((p) + 128, _MM_HINT_T0);                                                                              \
+    _mm_prefetch((p) + 192, _MM_HINT_T0);                                                                              \
   } while (0)
+
+/* What to ask for in the turn at i of n; without a next block that is what is there already. */
+static inline const char *ahead_of(const char *s, size_t i, size_t n, const char *next)
+{
+  size_t at = i + MIN_OF((size_t)AHEAD, n);
+  return at < n ? s + at : next ? next + (at - n) : s + i;
+}
 
 /* d is 64-byte aligned and n a multiple of TURN in all of these. */
 __attribute__((target("avx512f"))) static void nt_avx512(char *d, const char *s, size_t n, const char *next)
@@ -30,7 +36,7 @@ __attribute__((target("avx512f"))) static void nt_avx512(char *d, const char *s,
   for (size_t i = 0; i < n; i += TURN) {
     __m512i a = _mm512_loadu_si512(s + i), b = _mm512_loadu_si512(s + i + 64);
     __m512i c = _mm512_loadu_si512(s + i + 128), e = _mm512_loadu_si512(s + i + 192);
-    HINT_NEXT(next, i);
+    ASK(ahead_of(s, i, n, next));
     _mm512_stream_si512((void *)(d + i), a);
     _mm512_stream_si512((void *)(d + i + 64), b);
     _mm512_stream_si512((void *)(d + i + 128), c);
@@ -43,10 +49,21 @@ __attribute__((target("avx2"))) static void nt_avx2(char *d, const char *s, size
     __m256i v[8];
     for (unsigned k = 0; k < 8; k++)
       v[k] = _mm256_loadu_si256((const void *)(s + i + 32 * k));
-    HINT_NEXT(next, i);
+    ASK(ahead_of(s, i, n, next));
     for (unsigned k = 0; k < 8; k++)
       _mm256_stream_si256((void *)(d + i + 32 * k), v[k]);
   }
+}
+/* What is left of a turn, line by line: only a partial line is stored through the cache. */
+__attribute__((target("avx2"))) static size_t nt_lines(char *d, const char *s, size_t n)
+{
+  size_t i = 0;
+  for (; i + CACHE_LINE <= n; i += CACHE_LINE) {
+    __m256i a = _mm256_loadu_si256((const void *)(s + i)), b = _mm256_loadu_si256((const void *)(s + i + 32));
+    _mm256_stream_si256((void *)(d + i), a);
+    _mm256_stream_si256((void *)(d + i + 32), b);
+  }
+  return i;
 }
 __attribute__((target("avx2"))) static void cached_avx2(char *d, const char *s, size_t n)
 {
@@ -91,6 +108,11 @@ void stream_copy_cached(void *dst, const void *src, size_t n)
   memcpy(d, s, n);
 }
 
+void stream_copy_movsb(void *dst, const void *src, size_t n)
+{
+  __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+}
+
 void stream_copy(void *dst, const void *src, size_t n, const void *next)
 {
   if (!stream_available()) {
@@ -111,6 +133,7 @@ void stream_copy(void *dst, const void *src, size_t n, const void *next)
     else
       nt_avx2(d, s, body, next);
   }
+  body += nt_lines(d + body, s + body, n - body);
   memcpy(d + body, s + body, n - body);
 }
 
@@ -135,6 +158,10 @@ bool stream_available(void)
   return false;
 }
 void stream_copy_cached(void *dst, const void *src, size_t n)
+{
+  memcpy(dst, src, n);
+}
+void stream_copy_movsb(void *dst, const void *src, size_t n)
 {
   memcpy(dst, src, n);
 }

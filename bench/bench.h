@@ -15,6 +15,7 @@ struct bench_options {
   const char *dir;    /* where to work (file: the filesystem under test) */
   const char *config; /* unused: the bench starts a mover of its own */
   uint64_t cells;     /* map, directory */
+  bool verify;        /* copy: look at every byte that was moved, in every round */
   bool versus;        /* file: also run fio */
   bool progress;
 };
@@ -23,5 +24,6 @@ struct bench_options {
 int bench_ring(const struct bench_options *o, struct report *r);
 int bench_map(const struct bench_options *o, struct report *r);
 int bench_file(const struct bench_options *o, struct report *r);
+int bench_copy(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

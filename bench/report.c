@@ -103,6 +103,10 @@ static void print_json(const struct report *r, FILE *f)
       json_object_set_new(j, "versus_median", number(series_quantile(&x->theirs, 0.5)));
       json_object_set_new(j, "ratio", number(result_ratio(x)));
     }
+    if (x->bar > 0) {
+      json_object_set_new(j, "bar", json_real(x->bar));
+      json_object_set_new(j, "met", json_boolean(result_ratio(x) >= x->bar));
+    }
     json_object_set_new(j, "path", json_string(x->path));
     json_object_set_new(j, "verified", json_boolean(x->verified));
     if (x->dropped)
@@ -130,13 +134,17 @@ void report_print(const struct report *r, FILE *f, bool json)
   for (uint32_t i = 0; i < r->n; i++) {
     const struct result *x = r->row[i];
     bool cmp = x->versus && x->theirs.n;
-    fprintf(f, "%-28s %12.1f %12.1f %12.1f %-6s %-30s ", x->name, series_quantile(&x->ours, 0.5),
-            series_quantile(&x->ours, 0.1), series_quantile(&x->ours, 0.9), x->unit, cmp ? x->versus : "-");
+    int digits = strcmp(x->unit, "GB/s") == 0 ? 2 : 1;
+    fprintf(f, "%-28s %12.*f %12.*f %12.*f %-6s %-30s ", x->name, digits, series_quantile(&x->ours, 0.5), digits,
+            series_quantile(&x->ours, 0.1), digits, series_quantile(&x->ours, 0.9), x->unit, cmp ? x->versus : "-");
     if (cmp)
-      fprintf(f, "%12.1f %7.2f ", series_quantile(&x->theirs, 0.5), result_ratio(x));
+      fprintf(f, "%12.*f %7.2f ", digits, series_quantile(&x->theirs, 0.5), result_ratio(x));
     else
       fprintf(f, "%12s %7s ", "-", "-");
-    fprintf(f, "%6u %s%s%s\n", x->ours.n, x->verified ? "yes" : "no", x->note[0] ? "  " : "", x->note);
+    fprintf(f, "%6u %s%s%s", x->ours.n, x->verified ? "yes" : "no", x->note[0] ? "  " : "", x->note);
+    if (x->bar > 0)
+      fprintf(f, "  bar %.2f: %s", x->bar, result_ratio(x) >= x->bar ? "pass" : "short");
+    fputc('\n', f);
   }
 }
 

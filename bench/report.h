@@ -26,6 +26,7 @@ struct result {
   const char *versus; /* NULL: nothing to compare with */
   const char *path;
   bool verified;
+  double bar;       /* the ratio it is held to; 0: none */
   uint32_t dropped; /* rounds left out, and why */
   char note[120];
 };

@@ -35,6 +35,15 @@ void stage_pin(int cpu)
   sched_setaffinity(0, sizeof set, &set);
 }
 
+void stage_pin_none(void)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    CPU_SET(i, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
 static void find_drayd(char *path, size_t n)
 {
   const char *env = getenv("DRAYD");

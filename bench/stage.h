@@ -31,6 +31,7 @@ uint64_t stage_cpu_ns(const struct stage *s);
 /* rm -rf of something the bench made. */
 void stage_remove(const char *dir);
 void stage_pin(int cpu);
+void stage_pin_none(void); /* every CPU again */
 uint64_t stage_now_ns(void);
 /* A pattern that tells cells apart, and whether memory still holds it. */
 void stage_fill(void *p, uint64_t bytes, uint64_t seed);

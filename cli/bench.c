@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dray bench ring|sessions|map|file|all: figures anyone can repeat. */
+/* dray bench ring|sessions|map|copy|file|all: figures anyone can repeat. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,11 @@
 #include "cli/cli.h"
 
 static const char usage[] =
-    "usage: dray bench ring|sessions|map|file|all [--rounds N] [--time SECONDS] [--cells N] [--dir DIR] [--quick]\n"
-    "                  [--no-versus] [--json]\n"
+    "usage: dray bench ring|sessions|map|copy|file|all [--rounds N] [--time SECONDS] [--cells N] [--dir DIR] "
+    "[--quick]\n"
+    "                  [--no-versus] [--no-verify] [--json]\n"
+    "copy: 4,096 scattered 16 KiB blocks over 1 GiB (--quick: 1,024 over 256 MiB) need that much free memory and "
+    "half.\n"
     "Each starts a mover of its own. file: DIR is on the filesystem to measure (default: here).\n";
 
 int cli_bench(int argc, char **argv)
@@ -23,10 +26,12 @@ int cli_bench(int argc, char **argv)
                                        {"dir", required_argument, NULL, 'd'},
                                        {"quick", no_argument, NULL, 'q'},
                                        {"no-versus", no_argument, NULL, 'n'},
+                                       {"verify", no_argument, NULL, 'v'},
+                                       {"no-verify", no_argument, NULL, 'V'},
                                        {"json", no_argument, NULL, 'j'},
                                        {"help", no_argument, NULL, 'h'},
                                        {NULL, 0, NULL, 0}};
-  struct bench_options o = {.versus = true, .progress = isatty(STDERR_FILENO)};
+  struct bench_options o = {.versus = true, .verify = true, .progress = isatty(STDERR_FILENO)};
   bool json = false;
   uint64_t v;
   for (int c; (c = getopt_long(argc, argv, "", opts, NULL)) != -1;) {
@@ -55,6 +60,10 @@ int cli_bench(int argc, char **argv)
     case 'n':
       o.versus = false;
       break;
+    case 'v':
+    case 'V':
+      o.verify = c == 'v';
+      break;
     case 'j':
       json = true;
       break;
@@ -71,7 +80,11 @@ int cli_bench(int argc, char **argv)
   static const struct {
     const char *name;
     int (*run)(const struct bench_options *, struct report *);
-  } benches[] = {{"ring", bench_ring}, {"sessions", bench_sessions}, {"map", bench_map}, {"file", bench_file}};
+  } benches[] = {{"ring", bench_ring},
+                 {"sessions", bench_sessions},
+                 {"map", bench_map},
+                 {"copy", bench_copy},
+                 {"file", bench_file}};
   struct report r = {.n = 0};
   int bad = 0;
   for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)

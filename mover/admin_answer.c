@@ -79,6 +79,7 @@ static json_t *answer_status(struct daemon *d, json_t *q)
                {"turns_2", sum.turns[2]},
                {"turns_more", sum.turns[3]},
                {"again", sum.again},
+               {"helped", sum.helped},
                {"demoted", sum.demoted},
                {"evicted", sum.evicted},
                {"sleeps", sum.sleeps},

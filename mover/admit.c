@@ -128,17 +128,35 @@ void admit_start(struct lane *l, struct session *s, struct job *j)
   carry_out_plain(l, s, j);
 }
 
+/* Where a PUT's next item will read. Only a hint, so what the engine writes there meanwhile is harmless; but inside its
+   own region, so that nobody picks addresses of ours. */
+static const void *next_source(const struct session *s, const struct job *j, const struct dray_item *it)
+{
+  const struct dray_sqe *q = &j->req.sqe;
+  const struct region *r = &s->regions[j->region];
+  uint64_t at = it->off;
+  if (q->op != DRAY_PUT)
+    return NULL;
+  if (q->layout && q->layout < SESSION_LAYOUTS) {
+    const struct dray_layout *l = &s->layouts[q->layout];
+    if (!mul_u64(it->off, l->block_stride, &at) || !add_u64(at, l->base, &at))
+      return NULL;
+  }
+  return at < r->size ? (const char *)r->base + at : NULL;
+}
+
 /* Begins the next few items: each is copied out of U once, right before it is carried out. */
 static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
 {
   const struct dray_sqe *q = &j->req.sqe;
-  struct dray_item it[ITEMS_AHEAD];
+  struct dray_item it[ITEMS_AHEAD + 1]; /* the last only says what comes next */
   struct store_hint hint[ITEMS_AHEAD];
   struct outcome o;
-  uint32_t n = MIN_OF(j->items - j->next_item, ITEMS_AHEAD), done = 0;
+  uint32_t left = j->items - j->next_item, n = MIN_OF(left, ITEMS_AHEAD), done = 0;
   if (moves_bytes(q->op))
     n = MIN_OF(n, MIN_OF(l->free_steps_n, LANE_SESSION_STEPS - s->steps_n));
-  take_items(s->arena, j->first_item + j->next_item, n, it);
+  uint32_t seen = MIN_OF(left, n + 1);
+  take_items(s->arena, j->first_item + j->next_item, seen, it);
   for (uint32_t k = 0; k < n; k++)
     hint[k].key = it[k].key;
   if (n > 1 && q->op != DRAY_UNMAP && q->op != DRAY_PUT)
@@ -148,7 +166,8 @@ static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
     if (j->next_item == j->items)
       list_remove(&j->wait);
     unsigned r = take_item_check(q->op, q->layout != 0, &it[done]);
-    struct wish w = {.off = it[done].off, .len = it[done].len};
+    struct wish w = {
+        .off = it[done].off, .len = it[done].len, .next = done + 1 < seen ? next_source(s, j, &it[done + 1]) : NULL};
     memcpy(w.key, it[done].key, 16);
     if (r != DRAY_REASON_OK) {
       o = outcome_refused(r);

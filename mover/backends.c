@@ -61,6 +61,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .huge_pages = t->huge_pages,
                             .buffered = t->buffered,
                             .no_uring = t->no_uring,
+                            .copy = &cfg->copy,
                             .owner = t->owner};
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;

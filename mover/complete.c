@@ -75,18 +75,21 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
   complete_item(l, s, j, item, o);
 }
 
-/* CRC over what the step moved, for the cell or against it. OK, CRC_MISMATCH, PAGE_LOST. */
+/* CRC of what the step moved, for the cell or against it. OK, CRC_MISMATCH, PAGE_LOST. */
 static unsigned settle_crc(struct step *t, struct outcome *o)
 {
   uint32_t crc;
-  bool verify = t->job->req.sqe.flags & DRAY_VERIFY_CRC;
-  if (!verify || (t->kind == STEP_GET && (!t->facts.has_crc || t->len != t->facts.len)))
+  if (!t->crc)
     return DRAY_REASON_OK;
-  if (span_crc(&t->mem, t->len, &crc) < 0)
-    return DRAY_PAGE_LOST;
-  t->cell.crc = crc;
+  unsigned r = step_crc(t, &crc);
+  if (r != DRAY_REASON_OK)
+    return r;
   o->flags |= DRAY_CRC_CHECKED;
-  return t->kind == STEP_GET && crc != t->facts.crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
+  if (t->kind == STEP_PUT || t->kind == STEP_FILL) {
+    t->cell.crc = crc;
+    return DRAY_REASON_OK;
+  }
+  return crc == t->facts.crc ? DRAY_REASON_OK : DRAY_CRC_MISMATCH;
 }
 
 /* The staged copy becomes the cell's, and is leased. Somebody may have staged it meanwhile: then theirs is leased. */
@@ -107,7 +110,7 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
   if (r != DRAY_REASON_OK)
     return r;
   grant_read(l, t->s, &f, slot, o);
-  o->flags |= DRAY_STAGED_FIRST;
+  o->flags |= DRAY_STAGED_FIRST | (t->crc ? DRAY_CRC_CHECKED : 0);
   if (o->status == DRAY_OK)
     o->path = t->path; /* what was in fact done */
   return o->reason;
@@ -118,13 +121,13 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   struct store *st = l->d->store;
   struct cell_facts f;
   uint32_t now_ms = lane_ms(l);
-  unsigned r = DRAY_REASON_OK;
+  unsigned r = settle_crc(t, o); /* of MOVE, PUBLISH and STAGE, too: a corrupted source must not become a good copy */
+  if (r != DRAY_REASON_OK)
+    return r;
   switch (t->kind) {
   case STEP_PUT:
   case STEP_FILL:
-    r = settle_crc(t, o);
-    if (r == DRAY_REASON_OK)
-      r = store_commit(st, &t->cell, t->to, now_ms, &f);
+    r = store_commit(st, &t->cell, t->to, now_ms, &f);
     if (r == DRAY_REASON_OK)
       o->object = (uint64_t)f.gen << 32 | f.idx;
     if (r == DRAY_REASON_OK && t->kind == STEP_FILL) {
@@ -133,8 +136,6 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
         fill_free(l->d, lease.ctx);
     }
     return r;
-  case STEP_GET:
-    return settle_crc(t, o);
   case STEP_STAGE:
     return settle_stage(l, t, o);
   case STEP_MOVE: {

@@ -80,6 +80,8 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
   c->chunk_bytes = KIB(256);
+  c->copy_measure = true;
+  c->copy = copy_plan_default;
   c->tiers_n = 3;
   c->tier[0] = (struct config_tier){.name = "dram", .transport = "memory", .capacity = GIB(1), .numa_node = -1};
   c->tier[1] = (struct config_tier){
@@ -136,11 +138,27 @@ static int set_bytes(const char *key, const char *value, uint64_t *ret, struct e
   *ret = v;
   return 0;
 }
-static int set_switch(const char *key, const char *value, bool *ret, struct err *e)
+/* One of two words. */
+static int set_choice(const char *key, const char *value, const char *no, const char *yes, bool *ret, struct err *e)
 {
-  if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-    return err_set(e, -EINVAL, "config: %s: '%s' is neither yes nor no", key, value);
-  *ret = value[0] == 'y';
+  if (strcmp(value, no) && strcmp(value, yes))
+    return err_set(e, -EINVAL, "config: %s: '%.40s' is neither %s nor %s", key, value, no, yes);
+  *ret = strcmp(value, yes) == 0;
+  return 0;
+}
+/* auto: 0, off: never. */
+static int set_split(const char *key, const char *value, uint64_t *ret, struct err *e)
+{
+  uint64_t v = strcmp(value, "off") == 0 ? UINT64_MAX : 0;
+  if (v == 0 && strcmp(value, "auto")) {
+    int r = set_bytes(key, value, &v, e);
+    if (r < 0)
+      return r;
+    if (v < KIB(512))
+      return err_set(e, -EINVAL, "config: %s: need auto, off or at least 512 KiB (two chunks), have %llu bytes", key,
+                     (unsigned long long)v);
+  }
+  *ret = v;
   return 0;
 }
 static int set_text(struct config *c, const char *value, const char **ret)
@@ -194,6 +212,12 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     return set_count(key, value, 1, 64, &c->lanes, e);
   if (strcmp(key, "chunk") == 0)
     return set_bytes(key, value, &c->chunk_bytes, e);
+  if (strcmp(key, "split_bytes") == 0)
+    return set_split(key, value, &c->split_bytes, e);
+  if (strcmp(key, "crc") == 0)
+    return set_choice(key, value, "request", "always", &c->crc_always, e);
+  if (strcmp(key, "copy_plan") == 0)
+    return set_choice(key, value, "builtin", "measure", &c->copy_measure, e);
   if (strcmp(key, "drain_ms") == 0)
     return set_count(key, value, 0, 600000, &c->drain_ms, e);
   if (strcmp(key, "limits.cells") == 0)
@@ -218,9 +242,9 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     return 0;
   }
   if (strcmp(key, "harden") == 0)
-    return set_switch(key, value, &c->harden, e);
+    return set_choice(key, value, "no", "yes", &c->harden, e);
   if (strcmp(key, "strict") == 0)
-    return set_switch(key, value, &c->strict, e);
+    return set_choice(key, value, "no", "yes", &c->strict, e);
   if (strcmp(key, "socket_mode") == 0) {
     char *end;
     long v = strtol(value, &end, 8);
@@ -329,6 +353,11 @@ int config_finish(struct config *c, struct err *e)
   }
   if (c->policy.profiles.tuning.chunk_bytes)
     c->chunk_bytes = align_up(c->policy.profiles.tuning.chunk_bytes, KIB(4));
+  const struct profile_tuning *tuning = &c->policy.profiles.tuning;
+  if (tuning->has_copy)
+    c->copy = tuning->copy;
+  else if (tuning->nt_min_bytes)
+    c->copy.stream_min = MIN_OF(tuning->nt_min_bytes, COPY_NEVER);
   memset(c->policy.ladder, 0, sizeof c->policy.ladder);
   for (uint32_t i = 0; i < c->tiers_n; i++)
     c->policy.ladder[i] = (uint8_t)dray_tier_by_name(c->tier[i].name);

@@ -53,6 +53,10 @@ struct config {
   uint32_t items_max;  /* outstanding BATCH items per session */
   uint32_t drain_ms;   /* SIGTERM: how long in-flight work may take */
   uint64_t chunk_bytes;
+  uint64_t split_bytes;  /* steps of at least this many bytes are shared with idle lanes; 0: derived from the plan */
+  bool crc_always;       /* keep and check a CRC whether the directive asks or not */
+  bool copy_measure;     /* find the copy plan at start, when the calibration has none */
+  struct copy_plan copy; /* config_finish: the calibration's or the built-in; tune_copy() may replace it */
   struct policy_snapshot policy;
   void *owned; /* list of what config_free() frees */
 };

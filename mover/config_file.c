@@ -21,7 +21,8 @@ struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
 };
 struct file_config {
-  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms;
+  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms, *split_bytes, *crc,
+      *copy_plan;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
@@ -73,6 +74,9 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, calibration),
     TEXT(file_config, chunk),
     TEXT(file_config, drain_ms),
+    TEXT(file_config, split_bytes),
+    TEXT(file_config, crc),
+    TEXT(file_config, copy_plan),
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_BOOL_PTR("harden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, harden),
     CYAML_FIELD_BOOL_PTR("strict", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, strict),
@@ -155,6 +159,9 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"calibration", f->calibration},
                 {"chunk", f->chunk},
                 {"drain_ms", f->drain_ms},
+                {"split_bytes", f->split_bytes},
+                {"crc", f->crc},
+                {"copy_plan", f->copy_plan},
                 {"limits.cells", l->cells},
                 {"limits.leases", l->leases},
                 {"limits.sessions", l->sessions},

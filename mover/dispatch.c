@@ -26,7 +26,8 @@ static int chunk_submit(struct lane *l, struct step *t, struct chunk *c, struct 
 {
   x->cookie = (uint64_t)c->gen << 32 | (uint32_t)(c - l->chunks);
   int r = xfer_check(dev, x);
-  if (r == 0)
+  bool large = t->bytes >= l->d->cfg->split_bytes && !dev->caps.asynchronous && x->op != XFER_SYNC;
+  if (r == 0 && !(large && help_ask(l, dev, x, t->bytes - t->cut)))
     r = dev->hot->submit(dev, l->idx, x);
   if (r < 0) {
     chunk_put(l, c);
@@ -40,6 +41,28 @@ static int chunk_submit(struct lane *l, struct step *t, struct chunk *c, struct 
   return 0;
 }
 
+static uint8_t chunk_flags(const struct lane *l, const struct step *t)
+{
+  unsigned f = t->crc ? XFER_CRC : 0;
+  /* by the whole step: a chunk of a long one would always fit the cache */
+  if ((t->job->req.sqe.flags & DRAY_READ_SOON) && t->bytes <= l->d->cfg->copy.soon_max)
+    f |= XFER_READ_SOON;
+  if (t->demoting || (t->from.slab && t->kind != STEP_GET))
+    f |= XFER_FRAGILE; /* its memory side is another tier's slab */
+  return (uint8_t)f;
+}
+
+/* Where the reading goes on after the next n bytes. */
+static const void *chunk_next(const struct step *t, uint64_t n)
+{
+  uint64_t at = t->cut + n;
+  if (at == t->bytes)
+    return t->next;
+  if (t->op == XFER_READ)
+    return t->slab->base ? (char *)t->slab->base + t->slab_off + at : NULL;
+  return span_at(t->op == XFER_COPY ? &t->src : &t->mem, at);
+}
+
 int64_t dispatch_chunk(struct lane *l, struct step *t)
 {
   struct chunk *c = chunk_get(l);
@@ -50,7 +73,7 @@ int64_t dispatch_chunk(struct lane *l, struct step *t)
                MIN_OF(t->bytes - t->cut, dev->caps.asynchronous ? l->d->cfg->chunk_bytes * 4 : l->d->cfg->chunk_bytes),
            n, k;
   struct xfer x = {.op = t->op, .vec = c->vec, .slab = t->slab, .slab_off = t->slab_off + t->cut};
-  x.flags = t->job->req.sqe.flags & DRAY_READ_SOON ? XFER_READ_SOON : 0;
+  x.flags = chunk_flags(l, t);
   x.nvec = (uint16_t)span_cut(&t->mem, t->cut, want, c->vec, LANE_VECS, &n);
   if (t->op == XFER_COPY) {
     x.nsrc = (uint16_t)span_cut(&t->src, t->cut, n, c->src, LANE_VECS, &k);
@@ -62,6 +85,7 @@ int64_t dispatch_chunk(struct lane *l, struct step *t)
     x.nvec = (uint16_t)span_cut(&t->mem, t->cut, n & ~(uint64_t)(dev->caps.align - 1), c->vec, LANE_VECS, &n);
   }
   x.bytes = n;
+  x.next = chunk_next(t, n);
   int r = chunk_submit(l, t, c, dev, &x);
   if (r == -EAGAIN) {
     stat_add(&l->stats.again, 1);
@@ -87,26 +111,33 @@ int dispatch_sync(struct lane *l, struct step *t, struct dev *dev)
   return chunk_submit(l, t, c, dev, &x);
 }
 
+static void chunk_land(struct lane *l, const struct xfer_done *done)
+{
+  uint32_t at = (uint32_t)done->cookie;
+  struct chunk *c = at < LANE_CHUNKS ? &l->chunks[at] : NULL;
+  if (!c || !c->step || c->gen != (uint32_t)(done->cookie >> 32))
+    return; /* a transport that answers twice answers nobody */
+  struct step *t = c->step;
+  uint64_t start = c->start;
+  chunk_put(l, c);
+  l->flying--;
+  step_landed(l, t, start, done);
+}
+
 void lane_poll(struct lane *l)
 {
   struct xfer_done done[32];
+  uint32_t back = help_take_back(l, done, ARRAY_LEN(done));
+  for (uint32_t k = 0; k < back; k++)
+    chunk_land(l, &done[k]);
   for (uint32_t i = 0; i < l->d->devs_n; i++) {
     struct dev *dev = l->d->dev[i];
     uint32_t n;
     while ((n = dev->hot->poll(dev, l->idx, done, ARRAY_LEN(done))) > 0) {
       if (dev->caps.asynchronous)
         lane_refresh(l);
-      for (uint32_t k = 0; k < n; k++) {
-        uint32_t at = (uint32_t)done[k].cookie;
-        struct chunk *c = at < LANE_CHUNKS ? &l->chunks[at] : NULL;
-        if (!c || !c->step || c->gen != (uint32_t)(done[k].cookie >> 32))
-          continue; /* a transport that answers twice answers nobody */
-        struct step *t = c->step;
-        uint64_t start = c->start;
-        chunk_put(l, c);
-        l->flying--;
-        step_landed(l, t, start, &done[k]);
-      }
+      for (uint32_t k = 0; k < n; k++)
+        chunk_land(l, &done[k]);
     }
   }
 }

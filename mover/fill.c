@@ -127,7 +127,7 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   struct cell_new cell = {
       .who = f->who, .mkey = f->mkey, .len = f->len, .taint = 0, .no_replace = (flags & DRAY_NO_REPLACE) != 0};
   memcpy(cell.key, f->key, 16);
-  if (flags & DRAY_VERIFY_CRC) {
+  if ((flags & DRAY_VERIFY_CRC) || d->cfg->crc_always) {
     struct span whole = span_flat(base, f->len);
     cell.has_crc = span_crc(&whole, f->len, &cell.crc) == 0;
   }

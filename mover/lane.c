@@ -45,6 +45,7 @@ int lane_new(struct daemon *d, uint32_t idx, struct lane *l)
   list_init(&l->active);
   list_init(&l->dirty);
   list_init(&l->waiters);
+  help_init(&l->help);
   l->next_deadline = UINT64_MAX;
   /* spinning on the only CPU would keep the engine from ever submitting */
   l->spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 20000 : 0;
@@ -81,6 +82,7 @@ void lane_free(struct lane *l)
   close_fd(&l->wake);
   close_fd(&l->epoll);
   pthread_mutex_destroy(&l->inbox_lock);
+  help_deinit(&l->help);
 }
 
 void lane_send(struct lane *l, struct lane_msg *m)
@@ -208,6 +210,7 @@ void lane_unpin(struct lane *l, struct slot_ref slot)
 static bool lane_sweep(struct lane *l)
 {
   bool work = lane_inbox(l);
+  work |= help_work(l);
   LIST_EACH (&l->sessions, n) {
     struct session *s = LIST_OF(n, struct session, link);
     if (UNLIKELY(s->state != SESSION_LIVE)) {
@@ -281,7 +284,7 @@ static void lane_idle(struct lane *l)
         if (wire_in_pending(&LIST_OF(n, struct session, link)->sq))
           return;
       }
-      if (stat_read(&l->inbox_n))
+      if (stat_read(&l->inbox_n) || help_called(l))
         return;
       spin_relax();
     }
@@ -296,8 +299,9 @@ static void lane_idle(struct lane *l)
   LIST_EACH (&l->sessions, n) {
     flag_raise(&LIST_OF(n, struct session, link)->m->need_wakeup, 1);
   }
+  help_mood(l, HELP_ASLEEP);
   sleep_fence(); /* [BELL] */
-  bool found = stat_read(&l->inbox_n) != 0;
+  bool found = stat_read(&l->inbox_n) != 0 || help_called(l);
   LIST_EACH (&l->sessions, n) {
     struct session *s = LIST_OF(n, struct session, link);
     /* without a credit to take it by, what is published waits for the engine to reap */
@@ -350,9 +354,13 @@ static void *lane_main(void *arg)
   if (r < 0 && r != -ENOTSUP)
     log_line(&l->d->log, LOG_ERROR, "lane %u: no filter of system calls: %s", l->idx, strerror(-r));
   while (!l->stopping || l->sessions_n) {
-    if (!lane_sweep(l))
-      lane_idle(l);
+    if (lane_sweep(l))
+      continue;
+    help_mood(l, HELP_IDLE);
+    lane_idle(l);
+    help_mood(l, HELP_BUSY);
   }
+  help_close(l);
   return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "include/priv/list.h"
+#include "mover/help.h"
 #include "mover/stats.h"
 #include "mover/step.h"
 #include "transports/transport.h"
@@ -82,6 +83,7 @@ struct lane {
   /* pins of ended leases: given back after the completions are out, many under one lock */
   struct slot_ref unpin[LANE_UNPINS];
   uint32_t unpin_n;
+  struct help help;
   struct lane_stats stats;
 };
 

@@ -10,6 +10,7 @@
 #include "mover/config.h"
 #include "mover/keeper.h"
 #include "mover/log.h"
+#include "mover/tune.h"
 
 static const char usage[] =
     "usage: drayd [--config FILE] [--dir DIR] [--set KEY=VALUE]... [--tenant NAME:TOKEN]... [--check] [--version]\n"
@@ -17,7 +18,8 @@ static const char usage[] =
     "Without a configuration: tiers dram (1 GiB), cxl (1 GiB, emulated) and disk (4 GiB) under DIR (/run/dray as "
     "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
-    "KEY: node socket admin socket_mode lanes log calibration chunk drain_ms harden strict limits.* "
+    "KEY: node socket admin socket_mode lanes log calibration chunk split_bytes crc copy_plan drain_ms harden strict "
+    "limits.* "
     "tier.<name>.<key>\n";
 
 enum {
@@ -134,6 +136,7 @@ int main(int argc, char **argv)
     return 0;
   }
   struct log log = {.level = c->log_level, .prefix = getenv("JOURNAL_STREAM") != NULL};
+  tune_copy(c, &log);
   r = keeper_run(c, &log);
   config_free(c);
   free(c);

@@ -94,6 +94,11 @@ void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mk
 }
 
 /* A step that reads f's pinned copy `slot`. */
+bool ops_crc(const struct call *c)
+{
+  return (c->j->req.sqe.flags & DRAY_VERIFY_CRC) || c->l->d->cfg->crc_always;
+}
+
 struct step *ops_step_reading(const struct call *c, unsigned kind, const struct cell_facts *f, struct slot_ref slot)
 {
   struct step *t = step_new(c->l, c->s, c->j, c->item, kind);

@@ -20,6 +20,7 @@ struct step;
 struct wish {
   uint8_t key[16];
   uint64_t off, len;
+  const void *next; /* where the item behind it will read: a hint, or NULL */
 };
 struct call {
   struct lane *l;
@@ -60,6 +61,8 @@ unsigned ops_layout(const struct session *s, uint16_t id, const struct dray_layo
 unsigned ops_mkey(const struct session *s, uint32_t id, uint32_t *ret_mkey);
 void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes,
              const struct cell_facts *f, struct policy_ask *ret_ask);
+/* Is a CRC to be kept, or the kept one checked? */
+bool ops_crc(const struct call *c);
 /* A step that reads f's pinned copy `slot`. */
 struct step *ops_step_reading(const struct call *c, unsigned kind, const struct cell_facts *f, struct slot_ref slot);
 #endif

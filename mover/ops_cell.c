@@ -37,6 +37,7 @@ bool ops_put(const struct call *c, struct outcome *o)
   }
   struct step *t = step_new(c->l, c->s, c->j, c->item, STEP_PUT);
   t->mem = mem;
+  t->next = c->w->next;
   t->len = c->w->len;
   t->tier = v.to;
   t->pool = (uint32_t)c->l->d->pool_of_tier[v.to];
@@ -44,7 +45,7 @@ bool ops_put(const struct call *c, struct outcome *o)
                               .mkey = mkey,
                               .len = c->w->len,
                               .taint = 0, /* not judged yet: closed to others until PUBLISH says */
-                              .has_crc = (q->flags & DRAY_VERIFY_CRC) != 0,
+                              .has_crc = ops_crc(c),
                               .no_replace = (q->flags & DRAY_NO_REPLACE) != 0};
   memcpy(t->cell.key, c->w->key, 16);
   t->state = STEP_ROOM;
@@ -143,7 +144,8 @@ bool ops_get(const struct call *c, struct outcome *o)
   t->dev = m.dev;
   t->slab = m.mem;
   t->slab_off = m.off;
-  t->bytes = t->len = c->w->len;
+  t->len = c->w->len;
+  step_begin(t, t->len, ops_crc(c) && f.has_crc && t->len == f.len);
   t->state = STEP_CUT;
   step_start(c->l, t);
   return false;

@@ -50,7 +50,7 @@ bool ops_commit(const struct call *c, struct outcome *o)
                               .mkey = f->mkey,
                               .len = f->len,
                               .taint = 0, /* not judged yet: closed to others until PUBLISH says */
-                              .has_crc = (q->flags & DRAY_VERIFY_CRC) != 0,
+                              .has_crc = ops_crc(c),
                               .no_replace = (q->flags & DRAY_NO_REPLACE) != 0};
   memcpy(t->cell.key, f->key, 16);
   t->state = STEP_ROOM;
@@ -87,7 +87,8 @@ bool ops_copy(const struct call *c, struct outcome *o)
   t->dev = c->l->d->copy_dev;
   t->mem = dst;
   t->src = src;
-  t->bytes = t->len = q->len;
+  t->len = q->len;
+  step_begin(t, t->len, false);
   t->state = STEP_CUT;
   step_start(c->l, t);
   return false;

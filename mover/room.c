@@ -18,11 +18,11 @@
 
 /* Points the transfer at "from slot a to slot b", whichever transport has the side that is not memory. -1: neither side
  * is. */
-static int transfer_between(struct step *t, const struct slot_mem *a, const struct slot_mem *b, uint64_t len)
+static int transfer_between(struct step *t, const struct slot_mem *a, const struct slot_mem *b,
+                            const struct cell_facts *f)
 {
-  t->cut = 0;
-  t->bad_at = UINT64_MAX;
-  t->bytes = len;
+  uint64_t len = f->len;
+  step_begin(t, len, f->has_crc);
   if (a->mem->base) {
     t->op = XFER_WRITE;
     t->dev = b->dev;
@@ -51,7 +51,7 @@ static int room_found(struct lane *l, struct step *t)
   t->state = STEP_CUT;
   if (t->from.slab) {
     store_slot_mem(st, t->from, &from);
-    if (transfer_between(t, &from, &to, t->len) < 0) {
+    if (transfer_between(t, &from, &to, &t->facts) < 0) {
       t->reason = DRAY_UNSUPPORTED;
       complete_step(l, t);
       return -1;
@@ -64,9 +64,7 @@ static int room_found(struct lane *l, struct step *t)
   t->dev = to.dev;
   t->slab = to.mem;
   t->slab_off = to.off;
-  t->cut = 0;
-  t->bad_at = UINT64_MAX;
-  t->bytes = t->len;
+  step_begin(t, t->len, t->cell.has_crc);
   return 1;
 }
 
@@ -119,7 +117,7 @@ static bool demote(struct lane *l, struct step *t)
     store_slot_mem(st, t->demoted_to, &b);
     if (t->mem.len && !t->src.len)
       t->src = t->mem; /* its own memory side, for when the demotion is done */
-    if (transfer_between(t, &a, &b, f->len) == 0) {
+    if (transfer_between(t, &a, &b, f) == 0) {
       t->demoting = true;
       t->state = STEP_CUT;
       return true;
@@ -167,10 +165,23 @@ int room_find(struct lane *l, struct step *t)
   return 0;
 }
 
+void room_try(struct lane *l, struct step *t)
+{
+  if (t->state == STEP_ROOM && !t->reason && t->len &&
+      store_alloc(l->d->store, t->pool, &t->cell.who, t->len, &t->to) == DRAY_REASON_OK)
+    room_found(l, t);
+}
+
 void room_demoted(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;
   bool whole = !t->reason;
+  uint32_t crc;
+  if (whole && t->crc && (step_crc(t, &crc) != DRAY_REASON_OK || crc != t->victim.crc)) {
+    whole = false; /* a corrupted source does not become a good copy */
+    log_line(&l->d->log, LOG_WARN, "tier %s: a cell of %llu bytes failed its CRC on the way down: dropped",
+             store_pool(st, t->pool)->name, (unsigned long long)t->victim.len);
+  }
   /* a failed demotion costs the cell only when it must go anyway; the device's fault is not the asker's */
   if (whole && store_move_copy(st, &t->victim, (uint8_t)t->pool, t->demoted_to) == DRAY_REASON_OK) {
     stat_add(&l->stats.demoted, 1);

@@ -255,6 +255,38 @@ static struct step *next_step(struct session *s)
   return NULL;
 }
 
+/* Chunks under way before a visit looks for done records: each look costs every device's poll and a store fence, which
+   waits until the last non-temporal stores are out. */
+#define VISIT_POLL 8u
+/* Items of BATCHes begun together, if they are small: their slots are found first and then their bytes are copied one
+   after the other. Every lock of the store drains the non-temporal stores before it, so the fewer alternations the
+   better. */
+#define VISIT_AHEAD 8u
+#define VISIT_AHEAD_BYTES ((uint64_t)128 << 10)
+
+/* Begins items (or the one step) of what is pending. What to charge; 0: blocked, nothing was begun. */
+static int64_t visit_begin(struct lane *l, struct session *s)
+{
+  int64_t charge = 0;
+  for (uint32_t n = 0; n < VISIT_AHEAD && !list_empty(&s->pending); n++) {
+    struct job *j = LIST_OF(s->pending.next, struct job, wait);
+    if (n && !j->items)
+      break;
+    int64_t k = admit_next(l, s, j);
+    charge += k;
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < SESSION_CLASSES; i++)
+      LIST_EACH (&s->run[i], r)
+        bytes += LIST_OF(r, struct step, run)->len;
+    if (k == 0 || bytes >= VISIT_AHEAD_BYTES)
+      break;
+  }
+  for (unsigned i = 0; i < SESSION_CLASSES; i++)
+    LIST_EACH (&s->run[i], r)
+      room_try(l, LIST_OF(r, struct step, run));
+  return charge;
+}
+
 bool session_visit(struct lane *l, struct session *s)
 {
   s->deficit += LANE_QUANTUM;
@@ -270,19 +302,21 @@ bool session_visit(struct lane *l, struct session *s)
         break;
       }
       s->deficit -= n < 0 ? (int64_t)STEP_MIN_CHARGE : n;
-      lane_poll(l);
+      if (l->flying >= VISIT_POLL)
+        lane_poll(l);
       continue;
     }
     if (list_empty(&s->pending))
       break;
-    struct job *j = LIST_OF(s->pending.next, struct job, wait);
-    int64_t n = admit_next(l, s, j);
+    int64_t n = visit_begin(l, s);
     if (n == 0) {
       s->blocked = true;
       break;
     }
     s->deficit -= n;
   }
+  if (l->flying)
+    lane_poll(l);
   if (s->blocked && s->deficit > LANE_QUANTUM)
     s->deficit = LANE_QUANTUM; /* credit is not saved up while a device is full */
   bool more = next_step(s) || !list_empty(&s->pending);

@@ -35,6 +35,11 @@ unsigned span_layout_check(const struct dray_layout *layout);
  * bytes). */
 uint32_t span_cut(const struct span *s, uint64_t from, uint64_t bytes, struct xfer_vec *ret_vec, uint32_t max,
                   uint64_t *ret_bytes);
+/* Where byte `at` of the span lies; at < len. */
+static inline const void *span_at(const struct span *s, uint64_t at)
+{
+  return s->base + at / s->seg_bytes * s->seg_stride + at % s->seg_bytes;
+}
 /* Do the two touch a common byte? */
 int span_overlap(const struct span *a, const struct span *b);
 /* CRC32C over [0, len), under the SIGBUS guard; -EFAULT when a page is gone. */

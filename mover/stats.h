@@ -27,6 +27,7 @@ struct lane_stats {
   uint64_t chunks;                        /* xfers submitted */
   uint64_t quanta;                        /* visits in which a session was served */
   uint64_t turns[STATS_TURNS];            /* small copies, by quanta served to each other busy session meanwhile */
+  uint64_t helped;                        /* chunks carried out for another lane */
   uint64_t again;                         /* submits that a transport put off */
   uint64_t demoted;                       /* cells moved down the ladder to make room */
   uint64_t evicted;                       /* cells dropped to make room */

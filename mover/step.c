@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/crc.h"
 #include "include/priv/bits.h"
 #include "mover/daemon.h"
 #include "mover/lane.h"
@@ -87,11 +88,33 @@ int64_t step_advance(struct lane *l, struct step *t)
   return n;
 }
 
+void step_begin(struct step *t, uint64_t bytes, bool crc)
+{
+  t->cut = 0;
+  t->bad_at = UINT64_MAX;
+  t->bytes = bytes;
+  t->crc = crc;
+  t->crc_sum = 0;
+  t->crc_bytes = 0;
+}
+
+unsigned step_crc(const struct step *t, uint32_t *ret_crc)
+{
+  if (t->crc_bytes != t->bytes)
+    return span_crc(&t->mem, t->bytes, ret_crc) < 0 ? DRAY_PAGE_LOST : DRAY_REASON_OK;
+  *ret_crc = t->crc_sum;
+  return DRAY_REASON_OK;
+}
+
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d)
 {
   t->flying--;
   if (d->path > t->path || t->path == DRAY_PATH_NONE)
     t->path = d->path; /* a fallback anywhere is what the step reports */
+  if (d->has_crc && d->status == XFER_OK) {
+    t->crc_sum ^= crc32c_shift(d->crc, t->bytes - (start + d->bytes));
+    t->crc_bytes += d->bytes;
+  }
   if (d->status != XFER_OK) {
     t->bad_at = MIN_OF(t->bad_at, start + d->bytes); /* chunks land in any order */
     if (!t->reason || t->reason == t->job->stop) {

@@ -39,6 +39,7 @@ struct step {
 
   /* the transfer */
   uint8_t op; /* enum xfer_op */
+  bool crc;   /* takes the CRC of its bytes, to keep or to compare */
   struct dev *dev;
   const struct slab_mem *slab;
   uint64_t slab_off;
@@ -49,6 +50,9 @@ struct step {
   uint16_t reason; /* first failure, else 0 */
   uint32_t detail;
   uint8_t path;
+  uint32_t crc_sum;   /* of the chunks that brought a CRC: in any order, see crc32c_shift() */
+  uint64_t crc_bytes; /* how many bytes they were */
+  const void *next;   /* where the session's next transfer will read: a hint */
 
   /* what it is for */
   struct cell_new cell;
@@ -76,6 +80,11 @@ void step_start(struct lane *l, struct step *t);
 /* One piece of progress: bytes to charge (> 0; the step may have left the run queue, or ended), 0 when it is blocked
    for now, -1 when it left the run queue without moving anything. */
 int64_t step_advance(struct lane *l, struct step *t);
+/* A transfer of that many bytes begins: nothing of it is cut. crc: the CRC of its bytes is wanted. */
+void step_begin(struct step *t, uint64_t bytes, bool crc);
+/* The CRC of what the transfer moved, by its chunks or, where a transport could not say, by reading it again. OK or
+   PAGE_LOST. */
+unsigned step_crc(const struct step *t, uint32_t *ret_crc);
 /* A chunk of it is done. */
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d);
 /* Gives up: ends now, or when the last chunk lands. */
@@ -86,6 +95,8 @@ void step_retry_waiters(struct lane *l);
 /* room.c: tries to get `to` a slot. 1: it has one; 0: a demotion is under way or was begun, or it waits; -1: it ended
  * (refused). */
 int room_find(struct lane *l, struct step *t);
+/* Gives it a slot if one is free as things are; otherwise it stays as it is, and room_find() sees to it in its turn. */
+void room_try(struct lane *l, struct step *t);
 /* A demotion's bytes have arrived (or failed). */
 void room_demoted(struct lane *l, struct step *t);
 

@@ -13,6 +13,7 @@
 
 #include <dray/types.h>
 
+#include "base/copy.h"
 #include "include/priv/err.h"
 
 /* Share kinds. 0 is none. */
@@ -36,6 +37,8 @@ struct pool_profile {
 struct profile_tuning {
   uint64_t nt_min_bytes; /* copies of at least this many bytes are non-temporal */
   uint64_t chunk_bytes;  /* 64 KiB..16 MiB */
+  bool has_copy;         /* "copy": the crossovers, all of them */
+  struct copy_plan copy;
 };
 struct profile_set {
   char label[64];
@@ -49,7 +52,8 @@ void profile_defaults(struct profile_set *ret_set);
 /* Overlays what the JSON text states on *set; keys: label, tiers.<name>.{ReadLatencyNanos BandwidthMBPerSec
    CapacityBytes ByteAddressable Coherent Persistent Share}, pools.<name>.{Hosts Coherent Share}, dray.*. Unknown keys
    under dray and at top level are ignored (others own them); an unknown tier name, a negative, fractional or
-   overflowing number, NaN, a wrong type or a duplicate key is -EINVAL with line and key in e, and *set is as before. */
+   overflowing number, NaN, a wrong type, a duplicate key, or a dray.copy with a key missing or out of range is -EINVAL
+   with line and key in e, and *set is as before. */
 int profile_parse(struct profile_set *set, const char *text, size_t n, struct err *e);
 
 /* byte-addressable and coherent */

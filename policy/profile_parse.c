@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "include/priv/bits.h"
@@ -72,7 +73,7 @@ static int parse_u64(const struct parse *p, const json_t *v, uint64_t *ret)
 
 static int parse_u32(const struct parse *p, const json_t *v, uint32_t *ret)
 {
-  uint64_t u;
+  uint64_t u = 0;
   int rc = parse_u64(p, v, &u);
   if (rc < 0)
     return rc;
@@ -196,6 +197,58 @@ static int parse_section(struct parse *p, json_t *o, struct profile_set *set, bo
   return 0;
 }
 
+/* All crossovers or none: half a plan would be half of one machine and half of another. */
+static int parse_copy(struct parse *p, json_t *o, struct copy_plan *ret)
+{
+  struct copy_plan plan = {.small = 0};
+  uint64_t mbps = 0;
+  const struct {
+    const char *key;
+    uint64_t *value;
+  } numbers[] = {{"stream_min_bytes", &plan.stream_min}, {"hot_stream_min_bytes", &plan.hot_stream_min},
+                 {"movsb_min_bytes", &plan.movsb_min},   {"soon_max_bytes", &plan.soon_max},
+                 {"hot_bytes", &plan.hot_bytes},         {"cold_mbps", &mbps}};
+  if (!json_is_object(o))
+    return parse_fail(p, "must be an object");
+  const char *key;
+  json_t *v;
+  json_object_foreach(o, key, v)
+  {
+    bool known = key[0] == '_' || !strcmp(key, "small");
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+      known |= !strcmp(key, numbers[i].key);
+    p->path[2] = key;
+    if (!known)
+      return parse_fail(p, "is no key of a copy plan");
+  }
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+    v = json_object_get(o, numbers[i].key);
+    p->path[2] = v ? numbers[i].key : NULL;
+    if (!v && numbers[i].value == &mbps)
+      continue; /* not a crossover */
+    if (!v) {
+      char why[64];
+      snprintf(why, sizeof why, "%s is missing", numbers[i].key);
+      return parse_fail(p, why);
+    }
+    int rc = parse_u64(p, v, numbers[i].value);
+    if (rc < 0)
+      return rc;
+    if (*numbers[i].value > COPY_NEVER)
+      return parse_fail(p, "must be at most 1099511627776 (1 TiB: never)");
+  }
+  plan.cold_mbps = mbps > UINT32_MAX ? UINT32_MAX : (uint32_t)mbps;
+  const char *small = json_string_value(json_object_get(o, "small"));
+  if (small)
+    plan.small = !strcmp(small, "memcpy") ? COPY_BY_MEMCPY : !strcmp(small, "vector") ? COPY_BY_VECTOR : 0;
+  p->path[2] = NULL;
+  const char *wrong = copy_plan_wrong(&plan);
+  if (wrong)
+    return parse_fail(p, wrong);
+  *ret = plan;
+  return 0;
+}
+
 static int parse_tuning(struct parse *p, json_t *o, struct profile_tuning *t)
 {
   if (!json_is_object(o))
@@ -205,6 +258,13 @@ static int parse_tuning(struct parse *p, json_t *o, struct profile_tuning *t)
   p->path[1] = "nt_min_bytes";
   if (v)
     rc = parse_u64(p, v, &t->nt_min_bytes);
+  v = json_object_get(o, "copy");
+  if (rc == 0 && v) {
+    p->path[1] = "copy";
+    rc = parse_copy(p, v, &t->copy);
+    t->has_copy = rc == 0;
+    p->path[2] = NULL;
+  }
   v = json_object_get(o, "chunk_bytes");
   if (rc < 0 || !v)
     return rc;

@@ -298,7 +298,7 @@ int dray_copy_guarded(void *dst, const void *src, size_t n, size_t *ret_good)
   int r = guard_install();
   if (r < 0)
     return r;
-  r = guard_copy(dst, src, n, 0, &hit, &path);
+  r = guard_copy(&copy_plan_default, dst, src, n, COPY_FRAGILE, &hit, &path);
   if (r == -EFAULT && ret_good)
     *ret_good = hit.good;
   return r;

@@ -3,7 +3,7 @@
 
 #include "include/priv/bits.h"
 
-#define FLAGS_ALL ((unsigned)XFER_READ_SOON)
+#define FLAGS_ALL ((unsigned)(XFER_READ_SOON | XFER_CRC | XFER_FRAGILE))
 
 /* The pieces are memory and their sum is exactly bytes. */
 static int check_vec(const struct xfer_vec *v, uint32_t n, uint64_t bytes)

@@ -23,7 +23,8 @@
 #include "include/priv/err.h"
 #include "transports/xfer.h"
 
-struct dev; /* one opened pool device; each transport embeds it first in its own struct */
+struct copy_plan; /* base/copy.h */
+struct dev;       /* one opened pool device; each transport embeds it first in its own struct */
 
 /* How the engine-visible isolation of a device is cut. */
 enum dev_isolation {
@@ -35,17 +36,18 @@ enum dev_isolation {
 
 /* What the configuration says of a pool; strings live as long as the device. */
 struct dev_config {
-  const char *name;      /* pool name, for errors */
-  const char *path;      /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL */
-  uint64_t capacity;     /* bytes; 0: all there is (cxl device or file) */
-  uint32_t lanes;        /* 1..64 */
-  uint32_t depth;        /* file: xfers in flight per lane, 1..1024 */
-  uint64_t bounce_bytes; /* file: bounce memory per lane */
-  int32_t numa_node;     /* -1: none */
-  bool huge_pages;       /* ask for hugetlb, and for THP where there is none */
-  bool buffered;         /* file: no O_DIRECT (then path says io_uring_buffered) */
-  bool no_uring;         /* file: use the pread/pwrite pool although io_uring is there (tests, filters) */
-  const char *owner;     /* cxl single device or file: tenant that owns it; "shared": published cells only */
+  const char *name;             /* pool name, for errors */
+  const char *path;             /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL */
+  uint64_t capacity;            /* bytes; 0: all there is (cxl device or file) */
+  uint32_t lanes;               /* 1..64 */
+  uint32_t depth;               /* file: xfers in flight per lane, 1..1024 */
+  uint64_t bounce_bytes;        /* file: bounce memory per lane */
+  int32_t numa_node;            /* -1: none */
+  bool huge_pages;              /* ask for hugetlb, and for THP where there is none */
+  bool buffered;                /* file: no O_DIRECT (then path says io_uring_buffered) */
+  bool no_uring;                /* file: use the pread/pwrite pool although io_uring is there (tests, filters) */
+  const struct copy_plan *copy; /* addressable: how to copy, measured or configured; NULL: copy_plan_default */
+  const char *owner;            /* cxl single device or file: tenant that owns it; "shared": published cells only */
 };
 
 /* What an opened device is. Filled by open; constant after. */

@@ -18,6 +18,8 @@ enum xfer_op {
 
 enum xfer_flag {
   XFER_READ_SOON = 1 << 0, /* a CPU reads the destination next: keep it in cache */
+  XFER_CRC = 1 << 1,       /* the done record has the CRC32C of the bytes, if that costs no second read */
+  XFER_FRAGILE = 1 << 2,   /* the memory side may be poisoned by hardware: no string instruction (base/stream.h) */
 };
 
 /* A contiguous piece of the mover's own address space. */
@@ -39,6 +41,7 @@ struct xfer {
   const struct slab_mem *slab; /* READ, WRITE: from slab_add, alive until the done record */
   const struct xfer_vec *vec;  /* memory side (COPY: destination); array and memory alive until the done record */
   const struct xfer_vec *src;  /* COPY: source */
+  const void *next;            /* where the xfer after this one will read: a hint, any value, never touched */
 };
 
 /* How an xfer ended. 0 is no status. */
@@ -54,5 +57,8 @@ struct xfer_done {
   uint16_t reason; /* enum dray_reason, DRAY_REASON_OK when XFER_OK */
   int32_t err;     /* the provider's own code (errno), 0 when XFER_OK */
   uint64_t bytes;  /* truly in place, a prefix */
+  uint32_t crc;    /* CRC32C of the bytes that were stored, when has_crc */
+  uint8_t has_crc; /* only for XFER_CRC and XFER_OK; a transport that does not see the bytes leaves it 0, but never for
+                      a WRITE without XFER_FRAGILE: an engine may rewrite its memory before anybody reads it again */
 };
 #endif

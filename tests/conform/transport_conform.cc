@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 Region::Region(uint64_t bytes) : fd_(memfd_create("region", MFD_CLOEXEC)), bytes_(bytes)
 {
@@ -216,6 +217,96 @@ TEST_F(Conform, UnalignedMemoryAndManyOddPiecesArriveWhole)
   for (auto &v : dst)
     got.append(static_cast<char *>(v.base), v.len);
   EXPECT_TRUE(want == got);
+  dev_->cold->slab_del(dev_, &m, false);
+}
+
+TEST_F(Conform, CrcIsOfTheBytesOrNotSaid)
+{
+  struct slab_mem m = Slab();
+  Region a(4 * kMiB), b(4 * kMiB);
+  a.fill(6);
+  std::vector<struct xfer_vec> v;
+  for (uint64_t i = 0; i < 60; i++)
+    v.push_back({a.at(i * 65536 + i), 16384 + 13 * i});
+  uint32_t want = 0;
+  for (auto &p : v)
+    want = crc32c(want, p.base, p.len);
+  for (uint16_t n : {uint16_t{1}, uint16_t{60}}) {
+    struct xfer x = MakeXfer(XFER_WRITE, &m, 0, v.data(), n);
+    x.next = reinterpret_cast<void *>(16); // a hint is never touched
+    EXPECT_EQ(0, Run(x).has_crc) << "nobody asked";
+    x.flags = XFER_CRC;
+    const struct xfer_done d = Run(x);
+    EXPECT_EQ(XFER_OK, d.status);
+    EXPECT_EQ(1, d.has_crc) << "an engine's memory would be read twice";
+    EXPECT_EQ(n == 1 ? crc32c(0, v[0].base, v[0].len) : want, d.crc);
+    struct xfer_vec whole = {b.at(3), x.bytes};
+    struct xfer r = MakeXfer(XFER_READ, &m, 0, &whole, 1);
+    r.flags = XFER_CRC;
+    const struct xfer_done e = Run(r);
+    EXPECT_EQ(XFER_OK, e.status);
+    if (dev_->caps.addressable) {
+      EXPECT_EQ(1, e.has_crc);
+    }
+    if (e.has_crc) {
+      EXPECT_EQ(d.crc, e.crc);
+    }
+    EXPECT_EQ(crc32c(0, b.at(3), x.bytes), n == 1 ? crc32c(0, v[0].base, v[0].len) : want);
+  }
+  dev_->cold->slab_del(dev_, &m, false);
+}
+
+TEST_F(Conform, AnAlignedWriteWithCrcIsOfTheBytesStoredHoweverTheSourceChanges)
+{
+  struct slab_mem m = Slab();
+  Region a(kMiB), b(kMiB);
+  uint32_t stop = 0;
+  std::thread hostile([&] {
+    for (uint64_t v = 1; !stop_see(&stop); v++)
+      for (uint64_t i = 0; i < kMiB; i += 8)
+        *reinterpret_cast<volatile uint64_t *>(a.at(i)) = v;
+  });
+  int mixed = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (int i = 0; i < 40 || (mixed < 3 && std::chrono::steady_clock::now() < end); i++) {
+    struct xfer_vec v = {a.at(), kMiB};
+    struct xfer x = MakeXfer(XFER_WRITE, &m, 0, &v, 1);
+    x.flags = XFER_CRC;
+    const struct xfer_done d = Run(x);
+    EXPECT_EQ(XFER_OK, d.status);
+    EXPECT_EQ(1, d.has_crc);
+    EXPECT_EQ(XFER_OK, Read(m, 0, b.at(), kMiB).status);
+    EXPECT_EQ(crc32c(0, b.at(), kMiB), d.crc) << i;
+    mixed += memcmp(b.at(), b.at(kMiB / 2), 8) != 0;
+  }
+  stop_raise(&stop);
+  hostile.join();
+  dev_->cold->slab_del(dev_, &m, false);
+  if (!mixed)
+    GTEST_SKIP() << "the source never changed under a write in 10 s: nothing was shown";
+}
+
+TEST_F(Conform, AFailedXferHasNoCrcAndItsPrefixIsOfWholePieces)
+{
+  struct slab_mem m = Slab();
+  if (!dev_->caps.addressable)
+    GTEST_SKIP() << "the kernel moves the bytes";
+  Region a(kMiB), bad(kMiB);
+  a.fill(7);
+  bad.cut(0);
+  std::vector<struct xfer_vec> v;
+  for (uint64_t i = 0; i < 20; i++)
+    v.push_back({(i == 13 ? bad : a).at(i * 16384), 16384});
+  for (unsigned flags : {0u, unsigned{XFER_CRC}, unsigned{XFER_READ_SOON}, unsigned{XFER_FRAGILE}}) {
+    struct xfer x = MakeXfer(XFER_WRITE, &m, 0, v.data(), 20);
+    x.flags = static_cast<uint8_t>(flags);
+    const struct xfer_done d = Run(x);
+    EXPECT_EQ(XFER_FAILED, d.status);
+    EXPECT_EQ(DRAY_PAGE_LOST, d.reason);
+    EXPECT_EQ(13u * 16384, d.bytes);
+    EXPECT_EQ(0, d.has_crc);
+    EXPECT_EQ(0, memcmp(m.base, a.at(), 13 * 16384));
+  }
   dev_->cold->slab_del(dev_, &m, false);
 }
 

@@ -12,6 +12,8 @@
 extern "C" {
 #include <dray/types.h>
 
+#include "base/crc.h"
+#include "include/priv/order.h"
 #include "transports/check.h"
 #include "transports/transport.h"
 }

@@ -44,8 +44,9 @@ static int cxl_open(const struct dev_config *cfg, struct err *e, struct dev **re
   dev->cold = transport_cxl.cold;
   dev->hot = &hot_dummy;
   dev->caps = (struct dev_caps){.align = 1, .addressable = true};
+  d->addr.copy_flags = COPY_FRAGILE;
   d->path = strdup(cfg->path);
-  int rc = d->path ? addr_dev_init(&d->addr, cfg->lanes) : -ENOMEM;
+  int rc = d->path ? addr_dev_init(&d->addr, cfg->lanes, cfg->copy) : -ENOMEM;
   if (rc) {
     err_set(e, rc, "pool %s: %u lanes: %s", cfg->name, cfg->lanes, strerror(-rc));
     cxl_close(dev);

@@ -133,7 +133,7 @@ static int file_open(const struct dev_config *cfg, struct err *e, struct dev **r
   dev->hot = &hot_dummy;
   dev->caps = (struct dev_caps){.persistent = true, .isolation = DEV_HIDDEN};
   d->path = strdup(cfg->path);
-  rc = d->path ? addr_dev_init(&d->addr, cfg->lanes) : -ENOMEM;
+  rc = d->path ? addr_dev_init(&d->addr, cfg->lanes, cfg->copy) : -ENOMEM;
   if (rc)
     err_set(e, rc, "pool %s: %u lanes: %s", cfg->name, cfg->lanes, strerror(-rc));
   if (!rc)

@@ -7,6 +7,7 @@
 
 #include <dray/types.h>
 
+#include "base/crc.h"
 #include "include/priv/bits.h"
 #include "transports/addressable.h"
 #include "transports/file/status.h"
@@ -29,11 +30,13 @@ int file_op_begin(struct file_op *op, const struct xfer *x, bool direct_io, uint
 {
   if (x->op == XFER_WRITE && !is_aligned(x->slab_off, OP_ALIGN))
     return -EINVAL;
-  bool bounce = direct_io && !all_aligned(x);
+  bool crc = x->flags & XFER_CRC;
+  bool bounce = (direct_io && !all_aligned(x)) || (crc && x->op == XFER_WRITE && !(x->flags & XFER_FRAGILE));
   *op = (struct file_op){.x = *x,
                          .at = vec_begin(x->vec),
                          .slot = OP_NO_SLOT,
                          .bounce = bounce,
+                         .has_crc = crc && bounce,
                          .direct_io = direct_io,
                          .path = bounce ? bounce_path : path};
   return 0;
@@ -65,7 +68,8 @@ static bool next_bounce(struct file_op *op, void *buf, uint64_t buf_bytes, struc
     return true;
   struct xfer_vec to = {(char *)buf + op->head, op->part};
   struct xfer_done d;
-  addr_copy(vec_begin(&to), op->at, op->part, XFER_READ_SOON, &d);
+  addr_copy(&(struct addr_how){.plan = &copy_plan_default, .flags = XFER_READ_SOON}, vec_begin(&to), op->at, op->part,
+            &d);
   if (d.status != XFER_OK) {
     d.cookie = op->x.cookie;
     d.path = op->path;
@@ -104,6 +108,8 @@ static bool op_progress(struct file_op *op, uint64_t n)
   if (op->pos < op->x.bytes)
     return false;
   op->end = status_ok(op->x.cookie, op->path, op->x.bytes);
+  op->end.crc = op->crc;
+  op->end.has_crc = op->has_crc;
   return true;
 }
 
@@ -116,10 +122,13 @@ static bool result_bounce(struct file_op *op, uint64_t res, const void *buf)
     op->end = status_short(op->x.cookie, op->path, op->pos);
     return true;
   }
+  if (op->has_crc)
+    op->crc = crc32c(op->crc, (const char *)buf + op->head, n);
   if (op->x.op == XFER_READ) {
     struct xfer_vec from = {(char *)(uintptr_t)buf + op->head, n};
     struct xfer_done d;
-    addr_copy(op->at, vec_begin(&from), n, op->x.flags, &d);
+    addr_copy(&(struct addr_how){.plan = &copy_plan_default, .flags = op->x.flags & XFER_READ_SOON}, op->at,
+              vec_begin(&from), n, &d);
     if (d.status != XFER_OK) {
       d.cookie = op->x.cookie;
       d.path = op->path;

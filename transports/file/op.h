@@ -3,7 +3,9 @@
  * One READ or WRITE on its way, in parts: what to ask of the device next, and what its answer means. Knows
  * nothing of how the I/O is made, so io_uring and the pread pool share it.
  *
- * direct: from and to the caller's memory. bounce: through a buffer, with the aligned cover of the bytes.
+ * direct: from and to the caller's memory. bounce: through a buffer, with the aligned cover of the bytes. A write with
+ * XFER_CRC from an engine's memory bounces whatever its alignment: the engine may rewrite it between the device's
+ * reading and ours, and then the CRC would be of other bytes than the file's.
  */
 #ifndef TRANSPORTS_FILE_OP_H
 #define TRANSPORTS_FILE_OP_H
@@ -26,6 +28,8 @@ struct file_op {
   uint32_t slot;    /* bounce: the lane's buffer, OP_NO_SLOT none */
   uint8_t tries;    /* EAGAIN, EINTR */
   bool bounce, direct_io;
+  bool has_crc; /* bounced with XFER_CRC: taken of the buffer, which nobody else can write */
+  uint32_t crc; /* of [0, pos) */
   uint8_t path; /* enum dray_path for the done record */
   struct xfer_done end;
 };

@@ -61,7 +61,7 @@ static int memory_open(const struct dev_config *cfg, struct err *e, struct dev *
   CLEAN_PTR struct memory_dev *d = calloc(1, sizeof *d);
   if (!d)
     return -ENOMEM;
-  int rc = addr_dev_init(&d->addr, cfg->lanes);
+  int rc = addr_dev_init(&d->addr, cfg->lanes, cfg->copy);
   if (rc)
     return err_set(e, rc, "pool %s: %u lanes: %s", cfg->name, cfg->lanes, strerror(-rc));
   pthread_mutex_init(&d->lock, NULL);

@@ -50,7 +50,7 @@ TEST(Guard, CopyOfGoodMemoryIsACopy)
   std::vector<char> a(kBytes, 3), b(kBytes);
   struct guard_hit hit;
   uint8_t path = 0;
-  ASSERT_EQ(0, guard_copy(b.data(), a.data(), kBytes, 0, &hit, &path));
+  ASSERT_EQ(0, guard_copy(&copy_plan_default, b.data(), a.data(), kBytes, 0, &hit, &path));
   EXPECT_TRUE(path == DRAY_PATH_CPU || path == DRAY_PATH_CPU_NT);
   EXPECT_TRUE(a == b);
 }
@@ -63,7 +63,7 @@ TEST(Guard, LostSourceSaysWhereAndWhatIsGood)
   for (int round = 0; round < 3; round++) {
     struct guard_hit hit = {};
     uint8_t path = 99;
-    ASSERT_EQ(-EFAULT, guard_copy(dst.data(), src.p, kBytes, 0, &hit, &path));
+    ASSERT_EQ(-EFAULT, guard_copy(&copy_plan_default, dst.data(), src.p, kBytes, 0, &hit, &path));
     EXPECT_EQ(GUARD_LOST, hit.kind);
     EXPECT_EQ(GUARD_PIECE, hit.good);
     EXPECT_GE(hit.addr, reinterpret_cast<uintptr_t>(src.p) + GUARD_PIECE + 8192);
@@ -83,7 +83,7 @@ TEST(Guard, LostDestinationIsAHitToo)
   for (size_t n : {size_t{1}, size_t{100}, size_t{70000}}) {
     struct guard_hit hit = {};
     uint8_t path;
-    ASSERT_EQ(-EFAULT, guard_copy(dst.p, src.data(), n, 0, &hit, &path)) << n;
+    ASSERT_EQ(-EFAULT, guard_copy(&copy_plan_default, dst.p, src.data(), n, 0, &hit, &path)) << n;
     EXPECT_EQ(0u, hit.good);
   }
 }
@@ -106,12 +106,42 @@ TEST(Guard, RunGuardsAnyFunctionAndNests)
     struct guard_hit h;
     char byte = 0;
     uint8_t path;
-    x->inner = guard_copy(&byte, x->p, 1, 0, &h, &path);
+    x->inner = guard_copy(&copy_plan_default, &byte, x->p, 1, 0, &h, &path);
     return *static_cast<volatile char *>(x->p) + 1;  // the outer guard is up again
   };
   EXPECT_EQ(-EFAULT, guard_run(nested, &o, &range, 1, &hit));
   EXPECT_EQ(-EFAULT, o.inner);
   EXPECT_EQ(42, guard_run([](void *) -> int { return 42; }, nullptr, &range, 1, &hit));
+}
+
+TEST(Guard, OneGuardCoversManyRangesInSeveralLists)
+{
+  ASSERT_EQ(0, guard_install());
+  Cut a(0), b(0), c(0);
+  const struct guard_range first[] = {{a.p, 4096}, {b.p, kBytes}}, second[] = {{a.p + 8192, 4096}, {c.p + 4096, 1}};
+  const struct guard_list lists[] = {{first, 2}, {second, 2}};
+  auto touch = [](void *p) -> int { return *static_cast<volatile char *>(p); };
+  for (char *p : {a.p, a.p + 4095, b.p + kBytes - 1, a.p + 8192, c.p + 4096}) {
+    struct guard_hit hit = {};
+    EXPECT_EQ(-EFAULT, guard_run_lists(touch, p, lists, 2, &hit));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p), hit.addr);
+  }
+}
+
+[[noreturn]] static void FaultBetweenTheRanges()
+{
+  signal(SIGBUS, SIG_DFL);
+  guard_install();
+  Cut a(0);
+  const struct guard_range first[] = {{a.p, 4096}}, second[] = {{a.p + 8192, 4096}};
+  const struct guard_list lists[] = {{first, 1}, {second, 1}};
+  struct guard_hit hit;
+  guard_run_lists([](void *p) -> int { return *static_cast<volatile char *>(p); }, a.p + 4096, lists, 2, &hit);
+  _exit(0);
+}
+TEST(Guard, FaultBetweenTheRangesIsNotOurs)
+{
+  EXPECT_EXIT(FaultBetweenTheRanges(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(Guard, EachThreadHasItsOwn)
@@ -128,7 +158,7 @@ TEST(Guard, EachThreadHasItsOwn)
         uint8_t path;
         size_t n = i % 2 ? 4096 : 8192;
         int want = i % 2 ? 0 : -EFAULT;
-        if (guard_copy(dst.data(), cut.p, n, 0, &hit, &path) != want ||
+        if (guard_copy(&copy_plan_default, dst.data(), cut.p, n, 0, &hit, &path) != want ||
             (want && (hit.addr < reinterpret_cast<uintptr_t>(cut.p) ||
                       hit.addr >= reinterpret_cast<uintptr_t>(cut.p) + kBytes)))
           bad[t]++;

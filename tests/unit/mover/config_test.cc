@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "mover/config.h"
+#include "mover/tune.h"
 }
 
 namespace {
@@ -87,6 +88,12 @@ TEST_F(Config, EachBadValueIsRefusedWithItsKey)
       {"chunk: 99999999999999999999\n", "chunk"},
       {"chunk: 5000\n", "chunk"},
       {"chunk: -1\n", "chunk"},
+      {"split_bytes: 0\n", "split_bytes"},
+      {"split_bytes: -1\n", "split_bytes"},
+      {"split_bytes: 64KiB\n", "split_bytes"},
+      {"split_bytes: nan\n", "split_bytes"},
+      {"crc: sometimes\n", "crc"},
+      {"copy_plan: guess\n", "copy_plan"},
       {"log: loud\n", "log"},
       {"socket_mode: 0999\n", "socket_mode"},
       {"limits: {sessions: -1}\n", "limits.sessions"},
@@ -151,6 +158,40 @@ TEST_F(Config, CalibrationChangesTheProfile)
   ASSERT_EQ(config_finish(&c, &e), 0) << e.text;
   EXPECT_FALSE(profile_attendable(&c.policy.profiles, DRAY_TIER_CXL));
   EXPECT_TRUE(profile_attendable(&c.policy.profiles, DRAY_TIER_DRAM));
+  unlink(cal.c_str());
+}
+
+TEST_F(Config, CopyKeysAreOverlaid)
+{
+  EXPECT_FALSE(c.crc_always);
+  EXPECT_TRUE(c.copy_measure);
+  EXPECT_EQ(c.split_bytes, 0u) << "auto";
+  ASSERT_EQ(load("crc: always\ncopy_plan: builtin\nsplit_bytes: 3MiB\n"), 0) << e.text;
+  EXPECT_TRUE(c.crc_always);
+  EXPECT_FALSE(c.copy_measure);
+  EXPECT_EQ(c.split_bytes, 3ull << 20);
+  ASSERT_EQ(config_set(&c, "split_bytes", "off", &e), 0);
+  EXPECT_EQ(c.split_bytes, UINT64_MAX);
+  ASSERT_EQ(config_set(&c, "split_bytes", "auto", &e), 0);
+  EXPECT_EQ(c.split_bytes, 0u);
+}
+
+TEST_F(Config, CalibrationsCopyPlanIsTheMovers)
+{
+  std::string cal = path + ".json";
+  std::ofstream(cal) << "{\"dray\":{\"copy\":{\"stream_min_bytes\":8192,\"hot_stream_min_bytes\":9000,\"movsb_min_bytes\":2048,"
+                        "\"soon_max_bytes\":2097152,\"hot_bytes\":524288,\"small\":\"memcpy\",\"cold_mbps\":20000}}}";
+  ASSERT_EQ(config_set(&c, "calibration", cal.c_str(), &e), 0);
+  ASSERT_EQ(config_finish(&c, &e), 0) << e.text;
+  EXPECT_EQ(c.copy.stream_min, 8192u);
+  EXPECT_EQ(c.copy.small, COPY_BY_MEMCPY);
+  struct log quiet = {-1, false};
+  tune_copy(&c, &quiet);
+  EXPECT_EQ(c.copy.hot_stream_min, 9000u) << "a measurement replaced it";
+  EXPECT_EQ(c.split_bytes, 4000000u) << "what 200 us copy at 20 GB/s";
+  std::ofstream(cal) << "{\"dray\":{\"copy\":{\"stream_min_bytes\":-8}}}";
+  ASSERT_EQ(config_finish(&c, &e), -EINVAL);
+  EXPECT_NE(std::string(e.text).find("dray.copy.stream_min_bytes"), std::string::npos) << e.text;
   unlink(cal.c_str());
 }
 

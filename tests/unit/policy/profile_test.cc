@@ -181,8 +181,33 @@ INSTANTIATE_TEST_SUITE_P(
     Bad{"NtNegative", "{\"dray\":{\"nt_min_bytes\":-5}}", "dray.nt_min_bytes"},
     Bad{"ChunkSmall", "{\"dray\":{\"chunk_bytes\":65535}}", "dray.chunk_bytes: must be from"},
     Bad{"ChunkLarge", "{\"dray\":{\"chunk_bytes\":16777217}}", "dray.chunk_bytes: must be from"},
+    Bad{"CopyNumber", "{\"dray\":{\"copy\":3}}", "dray.copy: must be an object"},
+    Bad{"CopyNegative", "{\"dray\":{\n\"copy\":{\n\"stream_min_bytes\":-1}}}", "line 3: dray.copy.stream_min_bytes: must not be negative"},
+    Bad{"CopyNaN", "{\"dray\":{\"copy\":{\"stream_min_bytes\":NaN}}}", "line 1"},
+    Bad{"CopyFraction", "{\"dray\":{\"copy\":{\"stream_min_bytes\":1.5}}}", "dray.copy.stream_min_bytes: must be a whole number"},
+    Bad{"CopyMissing", "{\"dray\":{\"copy\":{\"stream_min_bytes\":4096}}}", "dray.copy: hot_stream_min_bytes is missing"},
+    Bad{"CopyTooLarge", "{\"dray\":{\"copy\":{\"stream_min_bytes\":1099511627777}}}", "dray.copy.stream_min_bytes: must be at most"},
+    Bad{"CopyUnknown", "{\"dray\":{\"copy\":{\"stream_max\":4096}}}", "dray.copy.stream_max: is no key of a copy plan"},
+    Bad{"CopySmallMissing", "{\"dray\":{\"copy\":{\"stream_min_bytes\":4096,\"hot_stream_min_bytes\":4096,\"movsb_min_bytes\":1,\"soon_max_bytes\":1,\"hot_bytes\":1}}}", "dray.copy: small must be memcpy or vector"},
+    Bad{"CopySmallWord", "{\"dray\":{\"copy\":{\"stream_min_bytes\":4096,\"hot_stream_min_bytes\":4096,\"movsb_min_bytes\":1,\"soon_max_bytes\":1,\"hot_bytes\":1,\"small\":\"movsb\"}}}", "dray.copy: small must be"},
+    Bad{"CopyHotTooLarge", "{\"dray\":{\"copy\":{\"stream_min_bytes\":4096,\"hot_stream_min_bytes\":4096,\"movsb_min_bytes\":1,\"soon_max_bytes\":1,\"hot_bytes\":2000000000,\"small\":\"vector\"}}}", "dray.copy: hot_bytes must be"},
     Bad{"GoodThenBad", "{\"tiers\":{\"dram\":{\"ReadLatencyNanos\":1},\"cxl\":{\"ReadLatencyNanos\":-1}}}", "tiers.cxl"}),
   [](const ::testing::TestParamInfo<Bad> &i) { return std::string(i.param.name); });
+
+TEST(Profile, ACopyPlanIsTakenWhole)
+{
+  Parsed p("{\"dray\":{\"copy\":{\"stream_min_bytes\":8192,\"hot_stream_min_bytes\":1099511627776,\"movsb_min_bytes\":2048,"
+           "\"soon_max_bytes\":2097152,\"hot_bytes\":524288,\"small\":\"memcpy\",\"cold_mbps\":6000,\"_by\":\"hand\"}}}");
+  ASSERT_EQ(p.rc, 0) << p.e.text;
+  ASSERT_TRUE(p.set.tuning.has_copy);
+  EXPECT_EQ(p.set.tuning.copy.stream_min, 8192u);
+  EXPECT_EQ(p.set.tuning.copy.hot_stream_min, COPY_NEVER);
+  EXPECT_EQ(p.set.tuning.copy.movsb_min, 2048u);
+  EXPECT_EQ(p.set.tuning.copy.soon_max, 2097152u);
+  EXPECT_EQ(p.set.tuning.copy.hot_bytes, 524288u);
+  EXPECT_EQ(p.set.tuning.copy.cold_mbps, 6000u);
+  EXPECT_EQ(p.set.tuning.copy.small, COPY_BY_MEMCPY);
+}
 
 TEST(Profile, NothingIsReadBehindTheText)
 {

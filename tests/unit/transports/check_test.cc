@@ -51,7 +51,7 @@ TEST_F(Check, UnknownOpsAndFlagsAreRefused)
     EXPECT_EQ(-EINVAL, Rc()) << op;
   }
   x.op = XFER_READ;
-  x.flags = 2;
+  x.flags = 8;
   EXPECT_EQ(-EINVAL, Rc());
 }
 TEST_F(Check, TheSumMustBeBytesWithoutOverflow)

@@ -21,6 +21,7 @@
 #include "mover/admit.h"
 #include "mover/control.h"
 #include "mover/daemon.h"
+#include "mover/poison.h"
 #include "mover/session.h"
 
 #define SPIN_MIN_NS 2000u
@@ -144,6 +145,9 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
     daemon_send(l->d, gone);
     break;
   }
+  case LANE_POISON:
+    poison_tell(l, m);
+    break;
   case LANE_STOP:
     l->stopping = true;
     break;

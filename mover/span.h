@@ -37,6 +37,8 @@ uint32_t span_cut(const struct span *s, uint64_t from, uint64_t bytes, struct xf
                   uint64_t *ret_bytes);
 /* Do the two touch a common byte? */
 int span_overlap(const struct span *a, const struct span *b);
-/* CRC32C over [0, len), under the SIGBUS guard; -EFAULT when a page is gone. */
-int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc);
+/* CRC32C over [0, len), under the SIGBUS guard; -EFAULT when a page is gone or bad, ret_hit (may be NULL) says which.
+ */
+struct guard_hit;
+int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc, struct guard_hit *ret_hit);
 #endif

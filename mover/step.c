@@ -97,6 +97,8 @@ void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xf
     if (!t->reason || t->reason == t->job->stop) {
       t->reason = d->reason ? d->reason : DRAY_IO_ERROR;
       t->detail = (uint32_t)(d->err < 0 ? -d->err : d->err);
+      if (UNLIKELY(t->reason == DRAY_POISONED))
+        poison_seen(l, t, start, d);
     }
   }
   if (t->flying == 0 && (t->state == STEP_FLY || t->reason)) {

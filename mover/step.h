@@ -11,6 +11,7 @@
 
 #include "include/priv/list.h"
 #include "mover/job.h"
+#include "mover/poison.h"
 #include "mover/span.h"
 #include "mover/store/store.h"
 
@@ -49,6 +50,7 @@ struct step {
   uint16_t reason; /* first failure, else 0 */
   uint32_t detail;
   uint8_t path;
+  struct badness bad; /* reason POISONED: poison.h */
 
   /* what it is for */
   struct cell_new cell;

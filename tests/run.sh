@@ -97,9 +97,9 @@ if [ $quick = 0 ]; then
   TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/tests/tsan.supp" run "$B/tsan" --suite tsan -t 4
 
   say "fuzz: $FUZZ_SECONDS s each"
-  targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake" \
+  targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake tests/fuzz/fuzz-script" \
     build "$B/fuzz" clang clang++ --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled -Dtests=enabled
-  for f in take config profile handshake; do
+  for f in take config profile handshake script; do
     work="$B/fuzz-corpus/$f"
     mkdir -p "$work"
     if ASAN_OPTIONS=detect_leaks=1 "$B/fuzz/tests/fuzz/fuzz-$f" -max_total_time="$FUZZ_SECONDS" -max_len=4096 -print_final_stats=1 \

@@ -56,6 +56,10 @@ static void done_fault(struct xfer_done *done, const struct guard_hit *hit, uint
   done->reason = poison ? DRAY_POISONED : DRAY_PAGE_LOST;
   done->err = poison ? EHWPOISON : EFAULT;
   done->bytes = bytes;
+  if (poison) {
+    done->bad_addr = hit->addr;
+    done->bad_unit = hit->unit;
+  }
 }
 
 void addr_copy(struct vec_at dst, struct vec_at src, uint64_t bytes, unsigned xfer_flags, struct xfer_done *ret_done)

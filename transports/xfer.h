@@ -54,5 +54,8 @@ struct xfer_done {
   uint16_t reason; /* enum dray_reason, DRAY_REASON_OK when XFER_OK */
   int32_t err;     /* the provider's own code (errno), 0 when XFER_OK */
   uint64_t bytes;  /* truly in place, a prefix */
+  /* POISONED only: */
+  uint64_t bad_unit;  /* bytes that are lost together, a power of two; 0: not known */
+  uintptr_t bad_addr; /* a byte of the unit in the mover's own memory; 0: it is on the device, at slab_off + bytes */
 };
 #endif

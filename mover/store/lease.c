@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 
 uint64_t leases_bytes(uint32_t max)
@@ -121,4 +122,19 @@ unsigned lease_first(struct leases *t, uint32_t session, struct lease_info *ret_
     return DRAY_BAD_LEASE;
   *ret_lease = lease_info_of(&t->rec[t->head[session]], t->head[session]);
   return DRAY_REASON_OK;
+}
+
+uint32_t lease_in(struct leases *t, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                  struct lease_info *ret_lease, uint32_t n)
+{
+  uint32_t k = 0;
+  LOCKED(&t->lock);
+  uint32_t i = session >= LEASE_SESSIONS ? 0 : *cursor ? *cursor : t->head[session];
+  for (; i && k < n; i = t->rec[i].next) {
+    const struct lease_rec *r = &t->rec[i];
+    if (r->slab == slab && range_overlaps(r->off, r->len, off, len))
+      ret_lease[k++] = lease_info_of(r, i);
+  }
+  *cursor = i;
+  return k;
 }

@@ -39,10 +39,9 @@ static bool next_held(struct store *s, struct pool *p, uint32_t slab, uint32_t *
 }
 
 /* Tells the cells in [off, off+len) of the slab. Returns how many there were; the first goes into ret_first. */
-static uint32_t cells_tell(struct store *s, struct pool *p, uint32_t slab, uint64_t off, uint64_t len,
-                           struct cell_facts *ret_first)
+static uint32_t cells_tell(struct store *s, struct pool *p, uint32_t slab, uint64_t slot_bytes, uint64_t off,
+                           uint64_t len, struct cell_facts *ret_first)
 {
-  uint64_t slot_bytes = s->slabs.rec[slab_index(slab)].slot_bytes;
   uint32_t slot = (uint32_t)(off / slot_bytes), last = (uint32_t)((off + len - 1) / slot_bytes), n = 0;
   struct held h;
   while (next_held(s, p, slab, &slot, last, &h)) {
@@ -54,12 +53,12 @@ static uint32_t cells_tell(struct store *s, struct pool *p, uint32_t slab, uint6
 }
 
 /* [off, off+len) of the slab is bad. False: it is not there any more, or all is known. */
-static bool slab_hit(struct store *s, uint32_t slab, uint64_t off, uint64_t len, const struct store_hit *h,
-                     struct store_bad *ret_bad)
+static bool slab_hit(struct store *s, struct pool *p, uint32_t slab, uint64_t off, uint64_t len,
+                     const struct store_hit *h, struct store_bad *ret_bad)
 {
   uint32_t idx = slab_index(slab), slots = 0;
-  struct pool *p = &s->pool[s->slabs.rec[idx].pool];
   struct cell_facts first;
+  uint64_t slot_bytes;
   struct store_bad b = {
       .slab = slab, .pool = p->nr, .proven = h->proven, .off = off, .len = len, .unit = h->unit, .when_ms = h->when_ms};
   bool known;
@@ -71,6 +70,7 @@ static bool slab_hit(struct store *s, uint32_t slab, uint64_t off, uint64_t len,
       return false;
     b.dev_off = s->slabs.own[idx].mem.dev_off + off;
     b.tenant = r->tenant;
+    slot_bytes = r->slot_bytes;
     row = bar_row_add(s, &b, &known);
     if (row < 0) {
       b.slots = 0; /* no room to remember it: its cells are quarantined all the same */
@@ -82,12 +82,12 @@ static bool slab_hit(struct store *s, uint32_t slab, uint64_t off, uint64_t len,
   b.fresh = !known;
   b.slots = slots;
   if (!known)
-    b.cells = cells_tell(s, p, slab, off, len, &first);
+    b.cells = cells_tell(s, p, slab, slot_bytes, off, len, &first);
   if (b.cells) {
     memcpy(b.key, first.key, sizeof b.key);
     for (unsigned i = 0; i < first.copies; i++)
       if (first.copy[i].slab == slab) {
-        uint64_t at = first.copy[i].slot * s->slabs.rec[idx].slot_bytes;
+        uint64_t at = first.copy[i].slot * slot_bytes;
         b.cell_off = off > at ? off - at : 0;
       }
     LOCKED(&s->bars.lock);
@@ -111,6 +111,7 @@ static bool slab_hit(struct store *s, uint32_t slab, uint64_t off, uint64_t len,
 }
 
 struct found {
+  struct pool *pool;
   uint32_t slab;
   uint64_t off, len;
 };
@@ -130,7 +131,7 @@ static uint32_t slabs_over(struct store *s, struct pool *p, uint64_t start, uint
       if ((!on_device && !own->mem.base) || n == room || !range_overlaps(base, bytes, start, unit))
         continue;
       uint64_t begin = MAX_OF(base, start), end = MIN_OF(base + bytes, start + unit);
-      ret[n++] = (struct found){s->slabs.rec[idx].id, begin - base, end - begin};
+      ret[n++] = (struct found){p, s->slabs.rec[idx].id, begin - base, end - begin};
     }
   }
   return n;
@@ -142,7 +143,7 @@ static uint32_t hit_all(struct store *s, const struct found *f, uint32_t found, 
   uint32_t k = 0;
   for (uint32_t i = 0; i < found; i++) {
     struct store_bad b;
-    if (slab_hit(s, f[i].slab, f[i].off, f[i].len, h, &b) && k < n)
+    if (slab_hit(s, f[i].pool, f[i].slab, f[i].off, f[i].len, h, &b) && k < n)
       ret_bad[k++] = b;
   }
   return k;
@@ -182,7 +183,7 @@ void bar_found(struct store *s)
     for (uint32_t slot = 0; r->bad && slot < r->fresh; slot++) {
       struct cell_facts f;
       if (bar_covers(s, i, slot) && row_state(slab_row(&s->slabs, i, slot)) == SLOT_HELD)
-        cells_tell(s, p, r->id, slot * r->slot_bytes, 1, &f);
+        cells_tell(s, p, r->id, r->slot_bytes, slot * r->slot_bytes, 1, &f);
     }
   }
 }

@@ -530,6 +530,32 @@ TEST(Poison, ADiskCellOnABadUnitStaysBadOverARestart)
   EXPECT_TRUE(m.audit_clean());
 }
 
+TEST(Poison, WhatTheKernelTellsEarlyIsToldToHoldersBeforeAnybodyTouchesIt)
+{
+  NEEDS_POISON();
+  std::unique_ptr<Mover> m(Start("early=0:69632@3"));
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, As("r-token"));
+  for (int i = 0; i < 2; i++) {
+    e.fill(i * kCell, kCell, i);
+    ASSERT_EQ(e.put(Name(i), i * kCell, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  }
+  auto l = e.map(Name(1));
+  ASSERT_EQ(l.status, DRAY_OK);
+  /* the third xfer is of another cell, and ends well */
+  dray_prep_get(e.sqe(), Key(Name(0)).b, e.region.id, 8 * kCell, kCell, 0);
+  EXPECT_EQ(Done(e).status, DRAY_OK);
+  EXPECT_TRUE(e.holds(8 * kCell, kCell, 0));
+  EXPECT_TRUE(WaitPoisoned(e, l.object));
+  EXPECT_TRUE(m->wait_status("poison.hits", 1));
+  dray_prep_get(e.sqe(), Key(Name(1)).b, e.region.id, 8 * kCell, kCell, 0);
+  auto c = Done(e);
+  EXPECT_EQ(c.status, DRAY_REFUSED) << "nobody had to fail for it: " << say(c);
+  EXPECT_EQ(c.reason, DRAY_POISONED);
+  EXPECT_EQ(m->status("poison.barred_units"), 1);
+  EXPECT_TRUE(m->audit_clean());
+}
+
 TEST(Poison, ACxlDeviceIsHitByTheUnitItsAlignSays)
 {
   NEEDS_POISON();

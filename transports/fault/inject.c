@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -69,6 +71,18 @@ int inject_poison(void *base, uint64_t len, uint64_t unit)
   struct uffdio_range range = reg.range;
   (void)ioctl(uffd, UFFDIO_UNREGISTER, &range);
   return rc;
+}
+
+int inject_early(void *at, uint64_t unit)
+{
+  siginfo_t si;
+  memset(&si, 0, sizeof si);
+  si.si_signo = SIGBUS;
+  si.si_code = BUS_MCEERR_AO;
+  si.si_addr = at;
+  si.si_addr_lsb = (short)__builtin_ctzll(unit);
+  /* only a thread itself may be told what else the kernel alone may say */
+  return syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), SIGBUS, &si) ? -errno : 0;
 }
 
 void inject_forget(const void *base, uint64_t len)

@@ -60,6 +60,8 @@ static void place_try(struct fault_dev *f, uint32_t i, uint64_t taken)
     return;
   p->hit = true;
   poison(f, &p->mem, f->script.place[i].off);
+  if (f->script.place[i].early && p->mem.base)
+    (void)inject_early((char *)p->mem.base + f->script.place[i].off, f->script.unit);
 }
 
 void fault_places(struct fault_dev *f, uint64_t taken)

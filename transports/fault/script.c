@@ -140,12 +140,10 @@ static bool take_source(struct cursor *c, struct script *s)
   return chance_times(c, &s->source, &s->source_max);
 }
 
-static bool take_poison(struct cursor *c, struct script *s)
+static bool take_place(struct cursor *c, struct script *s, bool early)
 {
+  struct script_place p = {.early = early};
   uint64_t n;
-  if (chance_times(c, &s->poison, &s->poison_max))
-    return true;
-  struct script_place p = {0};
   if (s->places == SCRIPT_PLACES_MAX || !number(c, UINT32_MAX, &n) || !eat(c, ':') || !bytes(c, &p.off))
     return false;
   p.slab = (uint32_t)n;
@@ -153,6 +151,16 @@ static bool take_poison(struct cursor *c, struct script *s)
     return false;
   s->place[s->places++] = p;
   return true;
+}
+
+static bool take_poison(struct cursor *c, struct script *s)
+{
+  return chance_times(c, &s->poison, &s->poison_max) || take_place(c, s, false);
+}
+
+static bool take_early(struct cursor *c, struct script *s)
+{
+  return take_place(c, s, true);
 }
 
 static bool take_unit(struct cursor *c, struct script *s)
@@ -171,6 +179,7 @@ static const struct {
     {"reorder", "A/B", take_reorder},
     {"drop", "A/B or A/B:Nms, N in 1..60000", take_drop},
     {"poison", "A/B, A/BxN, SLAB:OFF or SLAB:OFF@N, at most 16 places", take_poison},
+    {"early", "SLAB:OFF or SLAB:OFF@N, at most 16 places", take_early},
     {"source", "A/B or A/BxN", take_source},
     {"unit", "BYTES, a power of two in 4K..1024M", take_unit},
 };
@@ -183,7 +192,7 @@ static int item(const char *from, size_t n, uint32_t *seen, struct err *e, struc
     if (strlen(items[i].key) != key || memcmp(items[i].key, from, key) || !eq)
       continue;
     struct cursor c = {eq + 1, from + n};
-    bool again = (*seen >> i & 1) && items[i].take != take_poison;
+    bool again = (*seen >> i & 1) && items[i].take != take_poison && items[i].take != take_early;
     if (again)
       return err_set(e, -EINVAL, "fault script: %s= is given twice: once is enough", items[i].key);
     *seen |= 1u << i;
@@ -192,10 +201,10 @@ static int item(const char *from, size_t n, uint32_t *seen, struct err *e, struc
                      items[i].key, items[i].form);
     return 0;
   }
-  return err_set(
-      e, -EINVAL,
-      "fault script: '%.*s': need KEY=VALUE with KEY one of seed fail short delay reorder drop poison source unit",
-      (int)MIN_OF(n, 80u), from);
+  return err_set(e, -EINVAL,
+                 "fault script: '%.*s': need KEY=VALUE with KEY one of seed fail short delay reorder drop poison early "
+                 "source unit",
+                 (int)MIN_OF(n, 80u), from);
 }
 
 int script_parse(const char *text, size_t n, struct err *e, struct script *ret_script)

@@ -10,8 +10,9 @@
  *   drop=A/B[:Nms]     its end is lost, and told at a deadline after all (2000ms)
  *   poison=SLAB:OFF[@N] the unit around byte OFF of the SLAB-th slab made (0: the first) is bad, once N xfers were
  * taken
- *                      (@0, the default: from the start); up to 16 of them
+ *                      (@0, the default: from the start); up to 16 of these and the next
  *   poison=A/B[xN]     the place that A of B reads begin in goes bad under them; N: at most so many in all
+ *   early=SLAB:OFF[@N] as poison=, and the thread that is at it is told as the kernel tells it early (BUS_MCEERR_AO)
  *   source=A/B[xN]     the memory that A of B writes are read from goes bad under them: an engine's own, most often
  *   unit=BYTES         how much is bad together (default 4096), a power of two, at least 4096
  *
@@ -36,6 +37,7 @@ struct chance {
 struct script_place {
   uint32_t slab;
   uint64_t off, after;
+  bool early;
 };
 struct script {
   uint64_t seed;

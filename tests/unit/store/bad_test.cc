@@ -313,3 +313,81 @@ TEST_F(Bad, ATenantsWordIsNotTakenForEver)
   EXPECT_EQ(State(399), CELL_QUARANTINED) << "the cell is, the memory is not barred any more";
   Audit();
 }
+
+/* One mapped device: whoever gets a slab of it later gets the same bytes. */
+class BadDevice : public StoreTest {
+protected:
+  void SetUp() override
+  {
+    FakeDev *d = AddPool(DRAY_TIER_CXL, 4 << 20);
+    d->d.caps.isolation = DEV_PRIVATE;
+    strcpy(d->d.caps.owner, "one");
+    Open();
+  }
+  slot_ref SlotOf(uint64_t n)
+  {
+    cell_facts f{};
+    EXPECT_OK(Find(t1, n, &f));
+    return {f.copy[0].slab, f.copy[0].slot};
+  }
+  void Reopen_at_the_same_places()
+  {
+    s = store_free(s);
+    hooks.live.clear();
+    devs[0]->next_unit = 1;
+    Open();
+  }
+  uint64_t Place(slot_ref r)
+  {
+    slot_mem m{};
+    store_slot_mem(s, r, &m);
+    return m.mem->dev_off + m.off;
+  }
+};
+
+TEST_F(BadDevice, ASlabWithBarredSlotsIsNotGivenBackAndServesItsOwn)
+{
+  for (uint64_t n = 0; n < 4; n++)
+    ASSERT_OK(Put(0, Alice(), n, 4096));
+  slot_ref r = SlotOf(2);
+  store_bad got[1];
+  store_hit h = {4096, 1, true};
+  ASSERT_EQ(store_poison_at(s, (uintptr_t)Bytes(r), &h, got, 1), 1u);
+  for (uint64_t n = 0; n < 4; n++) {
+    cell_facts f{};
+    ASSERT_OK(Find(t1, n, &f));
+    ASSERT_OK(store_drop(s, &f));
+  }
+  EXPECT_EQ(devs[0]->deleted, 0u) << "its bytes would be somebody else's next";
+  Audit();
+  uint64_t n = 100;
+  while (Put(0, Alice(), n, 4096) == DRAY_REASON_OK) {
+    EXPECT_FALSE(SlotOf(n).slab == r.slab && SlotOf(n).slot == r.slot);
+    n++;
+  }
+  EXPECT_GT(n, 100u + 500u);
+  Audit();
+}
+
+TEST_F(BadDevice, ANewWorkerBarsThePlaceWhateverSlabComesThere)
+{
+  for (uint64_t n = 0; n < 4; n++)
+    ASSERT_OK(Put(0, Alice(), n, 4096));
+  uint64_t bad = Place(SlotOf(2));
+  store_bad got[1];
+  store_hit h = {4096, 1, true};
+  ASSERT_EQ(store_poison_at(s, (uintptr_t)Bytes(SlotOf(2)), &h, got, 1), 1u);
+  Reopen_at_the_same_places();
+  bad_sums sums{};
+  store_bad_sums(s, &sums);
+  EXPECT_EQ(sums.live_units, 1u);
+  uint64_t n = 100, first = UINT64_MAX;
+  while (Put(0, Alice(), n, 8192) == DRAY_REASON_OK) { /* another size of slot, too */
+    uint64_t at = Place(SlotOf(n));
+    EXPECT_FALSE(bad >= at && bad < at + 8192) << n;
+    first = first < at ? first : at;
+    n++;
+  }
+  EXPECT_LT(first, bad) << "the slab there was used";
+  Audit();
+}

@@ -35,7 +35,7 @@ TEST(Script, EveryItemIsUnderstood)
 {
   struct script s;
   ASSERT_EQ(0, Parse("seed=7 fail=EIO:1/100  short=1/50 delay=1/10:3 reorder=1/5 drop=2/1000:500ms poison=3:64K@12 "
-                     "poison=0:1M poison=1/9x4 source=1/2 unit=2M",
+                     "poison=0:1M poison=1/9x4 early=2:4K source=1/2 unit=2M",
                      &s));
   EXPECT_EQ(7u, s.seed);
   EXPECT_EQ(EIO, s.fail_err);
@@ -45,7 +45,9 @@ TEST(Script, EveryItemIsUnderstood)
   EXPECT_EQ(0u, s.delay_ms);
   EXPECT_EQ(5u, s.reorder.b);
   EXPECT_EQ(500u, s.drop_ms);
-  ASSERT_EQ(2u, s.places);
+  ASSERT_EQ(3u, s.places);
+  EXPECT_TRUE(s.place[2].early);
+  EXPECT_FALSE(s.place[1].early);
   EXPECT_EQ(3u, s.place[0].slab);
   EXPECT_EQ(65536u, s.place[0].off);
   EXPECT_EQ(12u, s.place[0].after);
@@ -67,7 +69,7 @@ TEST(Script, WhatIsNoneIsRefusedWithTheItemAndTheForm)
                        "short=1/99999999999", "delay=1/2", "delay=1/2:", "delay=1/2:0", "delay=1/2:3s", "delay=1/2:3m",
                        "delay=1/2:99999999", "drop=1/2:3", "drop=1/2:0ms", "reorder=1", "poison=1", "poison=1:",
                        "poison=:1", "poison=1:2@", "poison=1:2K@x", "poison=1/2x", "poison=1/2x0", "poison=1:2G",
-                       "source=1:2", "unit=3K", "unit=2K", "unit=0", "unit=2048M", "seed=", "seed=99999999999999999999",
+                       "source=1:2", "early=1/2", "early=1", "unit=3K", "unit=2K", "unit=0", "unit=2048M", "seed=", "seed=99999999999999999999",
                        "seed=1 seed=2", "short=1/2 short=1/2", "SEED=1", "seed=1,short=1/2", "seed =1", "=1", "=",
                        "poison=4294967296:0", "poison=0:99999999999999999999M"};
   for (const char *t : bad) {

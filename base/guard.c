@@ -160,6 +160,7 @@ void guard_enter(struct guard_room *room, const void *base, uint64_t len, sigjmp
   g->ranges = range;
   g->n = 1;
   g->back = back;
+  copied_once(); /* all of it is there before the handler can find it */
   current = g;
   copied_once();
 }

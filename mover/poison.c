@@ -22,7 +22,7 @@
 #include "mover/step.h"
 
 #define SLABS_HIT_MAX 8u
-#define PROBE_MAX MIB(2) /* read in one go on a lane; more of a unit is found by who touches it */
+#define PROBE_MAX KIB(256) /* read in one go on a lane, a quantum; what is behind it is found by who touches it */
 
 static uint64_t now_unix_ms(void)
 {

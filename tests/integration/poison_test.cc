@@ -465,6 +465,37 @@ TEST(Poison, ACellWithAGoodCopyElsewhereIsServedFromThere)
   EXPECT_TRUE(m->audit_clean());
 }
 
+TEST(Poison, AStagedMapAndACommitMeetItToo)
+{
+  NEEDS_POISON();
+  std::unique_ptr<Mover> m(Start("", {"tier.disk.fault=poison=0:4096@2", "tier.cxl.fault=source=1/1x1"}));
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, As("r-token"));
+  ASSERT_EQ(e.put("x", 0, kCell, DRAY_TIER_DISK).status, DRAY_OK);
+  auto c = e.map("x", 0, DRAY_MAP_OR_STAGE);
+  EXPECT_EQ(c.status, DRAY_FAULT) << say(c);
+  EXPECT_EQ(c.reason, DRAY_POISONED);
+  EXPECT_EQ(c.off, 4096u);
+  EXPECT_NE(c.slab, 0u);
+  EXPECT_EQ(e.map("x", 0, DRAY_MAP_OR_STAGE).reason, DRAY_POISONED);
+  /* a fill for far memory is copied there at COMMIT; the fill itself turns out bad */
+  dray_prep_alloc(e.sqe(), Key("y").b, kCell, DRAY_TIER_CXL);
+  auto l = e.one();
+  ASSERT_EQ(l.status, DRAY_OK) << say(l);
+  kit::pattern_fill(dray_fill_address(e.d, l.slab), kCell, 4);
+  dray_fill_release(e.d, l.slab);
+  dray_prep_commit(e.sqe(), l.object);
+  c = e.one();
+  EXPECT_EQ(c.status, DRAY_FAULT) << say(c);
+  EXPECT_EQ(c.reason, DRAY_POISONED);
+  EXPECT_EQ(c.slab, 0u) << "the engine's own";
+  EXPECT_EQ(e.get("y", 0, kCell).reason, DRAY_ABSENT);
+  EXPECT_EQ(e.unmap(l.object).status, DRAY_OK) << "and is let go of as ever";
+  EXPECT_EQ(m->status("poison.units"), 1) << "the disk's";
+  EXPECT_EQ(m->status("leases"), 0);
+  EXPECT_TRUE(m->audit_clean());
+}
+
 TEST(Poison, ABatchSaysOfEachItemWhere)
 {
   NEEDS_POISON();

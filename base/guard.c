@@ -3,15 +3,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <dray/types.h>
 
 #include "base/copy.h"
+#include "base/known.h"
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
 
@@ -22,8 +23,9 @@ struct guard {
   size_t n;
   struct guard_hit hit;
   sigset_t mask; /* the thread's, when it was hit */
-  sigjmp_buf back;
+  sigjmp_buf *back;
 };
+_Static_assert(sizeof(struct guard) + sizeof(struct guard_range) <= sizeof(struct guard_room), "guard_enter's room");
 
 /* initial-exec: the handler must not be the first to touch it and allocate. */
 static __thread struct guard *volatile current __attribute__((tls_model("initial-exec")));
@@ -32,6 +34,7 @@ static __thread struct guard *volatile current __attribute__((tls_model("initial
 static struct sigaction before;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int install_err;
+static uint32_t early_fd; /* + 1 [STATE] */
 
 static bool guard_covers(const struct guard *g, uintptr_t start, uint64_t len)
 {
@@ -62,13 +65,28 @@ static void pass_on(int sig, siginfo_t *si, void *uc)
   raise(sig);
 }
 
+/* Nobody touched it yet: whoever asked for such news gets it. False: nobody did. */
+static bool early_report(uintptr_t addr, uint64_t unit)
+{
+  const struct guard_early e = {.addr = addr, .unit = unit};
+  uint32_t fd = state_see(&early_fd);
+  return fd && write((int)fd - 1, &e, sizeof e) == sizeof e;
+}
+
+void guard_early_fd(int fd)
+{
+  state_publish(&early_fd, fd < 0 ? 0 : (uint32_t)fd + 1);
+}
+
 static void on_sigbus(int sig, siginfo_t *si, void *uc)
 {
   int saved = errno;
   bool poison = si->si_code == BUS_MCEERR_AR || si->si_code == BUS_MCEERR_AO;
+  uint64_t unit = PAGE_BYTES;
+  if (si->si_code == BUS_ADRERR && known_bad_find((uintptr_t)si->si_addr, &unit))
+    poison = true;
   if (poison || si->si_code == BUS_ADRERR) {
-    uint64_t unit = PAGE_BYTES;
-    if (poison && si->si_addr_lsb > 0 && si->si_addr_lsb < 48)
+    if (si->si_code != BUS_ADRERR && si->si_addr_lsb > 0 && si->si_addr_lsb < 48)
       unit = 1ull << si->si_addr_lsb;
     /* a poisoned unit may begin before the range that touched it */
     uintptr_t addr = (uintptr_t)si->si_addr;
@@ -82,7 +100,11 @@ static void on_sigbus(int sig, siginfo_t *si, void *uc)
       memcpy(&g->mask, &((const ucontext_t *)uc)->uc_sigmask, 8);
       current = g->outer;
       errno = saved;
-      siglongjmp(g->back, 1);
+      siglongjmp(*g->back, 1);
+    }
+    if (si->si_code == BUS_MCEERR_AO && early_report(addr, unit)) {
+      errno = saved;
+      return;
     }
   }
   pass_on(sig, si, uc);
@@ -111,11 +133,13 @@ int guard_run_lists(int (*fn)(void *ctx), void *ctx, const struct guard_list *li
                     struct guard_hit *ret_hit)
 {
   struct guard g;
+  sigjmp_buf back;
   g.outer = current;
   g.lists = lists;
   g.n = n;
+  g.back = &back;
   /* no mask saved: that is a system call per guard. It comes from the signal's own frame. */
-  if (sigsetjmp(g.back, 0)) {
+  if (sigsetjmp(back, 0)) {
     pthread_sigmask(SIG_SETMASK, &g.mask, NULL);
     *ret_hit = g.hit;
     return -EFAULT;
@@ -132,6 +156,42 @@ int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges,
 {
   const struct guard_list list = {ranges, n};
   return guard_run_lists(fn, ctx, &list, 1, ret_hit);
+}
+
+/* What the room of a guard without a function holds: the guard, and the one range that it is about. */
+struct room {
+  struct guard guard;
+  struct guard_range range;
+  struct guard_list list;
+};
+_Static_assert(sizeof(struct room) <= sizeof(struct guard_room), "the room is large enough");
+
+void guard_enter(struct guard_room *room, const void *base, uint64_t len, sigjmp_buf *back)
+{
+  struct room *r = (struct room *)(void *)room;
+  struct guard *g = &r->guard;
+  r->range = (struct guard_range){base, len};
+  r->list = (struct guard_list){&r->range, 1};
+  g->outer = current;
+  g->lists = &r->list;
+  g->n = 1;
+  g->back = back;
+  copied_once(); /* all of it is there before the handler can find it */
+  current = g;
+  copied_once();
+}
+
+void guard_leave(struct guard_room *room)
+{
+  copied_once();
+  current = ((struct guard *)(void *)room)->outer;
+}
+
+void guard_left(struct guard_room *room, struct guard_hit *ret_hit)
+{
+  struct guard *g = (struct guard *)(void *)room;
+  pthread_sigmask(SIG_SETMASK, &g->mask, NULL);
+  *ret_hit = g->hit;
 }
 
 struct copy_job {

@@ -9,6 +9,7 @@
 #ifndef BASE_GUARD_H
 #define BASE_GUARD_H
 
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,14 @@ struct guard_hit {
   uint64_t unit;  /* bytes that are lost with it (1 << si_addr_lsb; a page when the kernel does not say) */
   uint8_t kind;   /* enum guard_kind */
 };
+/* Poison that the kernel tells of before anybody touches it (BUS_MCEERR_AO). */
+struct guard_early {
+  uint64_t addr, unit;
+};
+/* Where guard_enter keeps what it needs; the caller's frame. */
+struct guard_room {
+  uint64_t word[48];
+};
 
 /* Bytes copied between two looks at how far it came. */
 #define GUARD_PIECE ((size_t)256 << 10)
@@ -47,6 +56,16 @@ int guard_install(void);
    or DRAY_PATH_CPU_NT (CPU_NT when any piece was); -EFAULT, ret_hit says where. */
 int guard_copy(const struct copy_plan *plan, void *dst, const void *src, size_t n, unsigned flags,
                struct guard_hit *ret_hit, uint8_t *ret_path);
+
+/* A guard over code that is no function of its own: the caller does sigsetjmp(*back, 0) first, then guard_enter; a hit
+   comes back there, and guard_left() tells of it. Otherwise guard_leave() ends it, in the order of nesting. */
+void guard_enter(struct guard_room *room, const void *base, uint64_t len, sigjmp_buf *back);
+void guard_leave(struct guard_room *room);
+void guard_left(struct guard_room *room, struct guard_hit *ret_hit);
+
+/* From here on early news outside every guard is written to fd (a pipe, struct guard_early each, never blocking)
+   instead of being passed on; -1 ends that. Only threads with PR_MCE_KILL_EARLY get such news. */
+void guard_early_fd(int fd);
 
 /* Calls fn(ctx) with these ranges guarded. What fn returns, or -EFAULT and ret_hit. fn may be left in the middle. */
 int guard_run(int (*fn)(void *ctx), void *ctx, const struct guard_range *ranges, size_t n, struct guard_hit *ret_hit);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dray cells: what is kept, page by page. */
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "cli/cli.h"
@@ -9,8 +11,11 @@
 
 #define PAGE 1000u
 
-static const char usage[] = "usage: dray cells [--tenant NAME] [--tier TIER] [--limit N] [--json] [--admin PATH]\n"
-                            "Lists cells (default: the first 100; --limit 0: all of them).\n" CLI_OPTIONS_HELP;
+static const char usage[] =
+    "usage: dray cells [--tenant NAME] [--tier TIER] [--limit N] [--poisoned] [--json] [--admin PATH]\n"
+    "Lists cells (default: the first 100; --limit 0: all of them).\n"
+    "--poisoned: bad memory that was found, which slab, where, how much, and the first cell "
+    "that had its bytes there.\n" CLI_OPTIONS_HELP;
 
 struct query {
   const char *tenant, *tier;
@@ -85,22 +90,100 @@ static void print_cells(const json_t *all, bool more)
     puts("... and more (--limit N, 0: all)");
 }
 
+static const char *when(uint64_t ms, char buf[32])
+{
+  time_t t = (time_t)(ms / 1000);
+  struct tm tm;
+  if (!gmtime_r(&t, &tm) || !strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
+    snprintf(buf, 32, "?");
+  return buf;
+}
+
+static uint64_t number(const json_t *o, const char *key)
+{
+  json_int_t v = json_integer_value(json_object_get(o, key));
+  return v > 0 ? (uint64_t)v : 0;
+}
+
+static int cells_poisoned(const struct cli_options *o, const struct query *q)
+{
+  static const char *const head[] = {"when",   "tier",   "slab", ">offset",   ">unit", ">slots",
+                                     ">cells", "tenant", "cell", ">cell off", "state", NULL};
+  json_t *all = json_array(), *b;
+  uint64_t cursor = 0;
+  size_t i;
+  int code;
+  do {
+    json_t *args = json_object();
+    json_object_set_new(args, "cursor", cli_u64(cursor));
+    json_t *page = cli_ask(o->admin, "poisoned", args, &code);
+    if (!page) {
+      json_decref(all);
+      return code;
+    }
+    json_array_foreach(json_object_get(page, "poisoned"), i, b)
+    {
+      const char *tier = json_string_value(json_object_get(b, "tier")),
+                 *tenant = json_string_value(json_object_get(b, "tenant"));
+      bool show =
+          (!q->tier || (tier && !strcmp(q->tier, tier))) && (!q->tenant || (tenant && !strcmp(q->tenant, tenant)));
+      if (show && (!q->limit || json_array_size(all) < q->limit))
+        json_array_append(all, b);
+    }
+    cursor = number(page, "cursor");
+    json_decref(page);
+  } while (cursor);
+  if (o->json) {
+    json_t *j = json_object();
+    json_object_set_new(j, "poisoned", all);
+    cli_print_new(j);
+    return EXIT_OK;
+  }
+  struct table t;
+  table_init(&t, head);
+  json_array_foreach(all, i, b)
+  {
+    char time[32];
+    const char *key = json_string_value(json_object_get(b, "key"));
+    table_add(&t, "%s", when(number(b, "when_ms"), time));
+    table_add(&t, "%s", json_string_value(json_object_get(b, "tier")));
+    table_add(&t, "%#llx", (unsigned long long)number(b, "slab"));
+    table_add_count(&t, number(b, "off"));
+    table_add_bytes(&t, number(b, "unit"));
+    table_add_count(&t, number(b, "slots"));
+    table_add_count(&t, number(b, "cells"));
+    table_add(&t, "%s", json_string_value(json_object_get(b, "tenant")));
+    table_add(&t, "%s", key && *key ? key : "-");
+    table_add_count(&t, number(b, "cell_off"));
+    table_add(&t, "%s%s", json_is_true(json_object_get(b, "barred")) ? "barred" : "gone",
+              json_is_true(json_object_get(b, "proven")) ? "" : ", an engine's word");
+  }
+  table_print(&t, stdout);
+  if (json_array_size(all) == 0)
+    puts("no bad memory is known");
+  json_decref(all);
+  return EXIT_OK;
+}
+
 int cli_cells(int argc, char **argv)
 {
   static const struct option opts[] = {{"tenant", required_argument, NULL, 't'},
                                        {"tier", required_argument, NULL, 'r'},
                                        {"limit", required_argument, NULL, 'l'},
+                                       {"poisoned", no_argument, NULL, 'p'},
                                        CLI_OPTIONS};
   struct cli_options o = {0};
   struct query q = {.limit = 100};
   int code;
-  bool more;
+  bool more, poisoned = false;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "", opts, NULL)) != -1;) {
     if (c == CLI_HELP)
       return cli_help(usage);
     if (c == 't')
       q.tenant = optarg;
+    else if (c == 'p')
+      poisoned = true;
     else if (c == 'r' && dray_tier_by_name(optarg))
       q.tier = optarg;
     else if (c == 'r')
@@ -112,6 +195,8 @@ int cli_cells(int argc, char **argv)
   }
   if (optind != argc)
     return cli_wrong("cells", "unexpected argument '%s'", argv[optind]);
+  if (poisoned)
+    return cells_poisoned(&o, &q);
   json_t *all = ask_all(&o, &q, &more, &code);
   if (!all)
     return code;

@@ -37,4 +37,10 @@ struct demo {
 
 /* All of it, in order. 0, or -1 when the mover stopped answering. */
 int demo_acts(struct demo *m);
+/* demo_poison.c: bad memory in a block that both have mapped. 0 or -1. */
+int demo_poison(struct demo *m, uint32_t block, uint32_t mine, uint32_t theirs);
+/* One line of the table. */
+struct demo_step *demo_note(struct demo *m, const struct demo_side *who, const char *what, const struct dray_cqe *c,
+                            uint64_t ns, bool good);
+void demo_key(uint32_t block, uint8_t ret_key[16]);
 #endif

@@ -15,7 +15,7 @@ static uint64_t seed_of(uint32_t block)
 {
   return SEED_A + block;
 }
-static void key_of(uint32_t block, uint8_t ret_key[16])
+void demo_key(uint32_t block, uint8_t ret_key[16])
 {
   const uint64_t text[2] = {0x6f6d6564u, block};
   dray_digest(text, sizeof text, ret_key);
@@ -56,8 +56,8 @@ static bool check_region(struct demo *m, const struct demo_side *s, uint32_t fir
   return right;
 }
 
-static struct demo_step *note(struct demo *m, const struct demo_side *who, const char *what, const struct dray_cqe *c,
-                              uint64_t ns, bool good)
+struct demo_step *demo_note(struct demo *m, const struct demo_side *who, const char *what, const struct dray_cqe *c,
+                            uint64_t ns, bool good)
 {
   struct demo_step *s = &m->step[MIN_OF(m->n, DEMO_STEPS_MAX - 1u)];
   *s = (struct demo_step){
@@ -88,7 +88,7 @@ static int ask_many(struct demo_side *s, uint8_t op, uint32_t first, uint32_t n,
   for (uint32_t i = first; i < first + n; i++) {
     struct dray_item it;
     memset(&it, 0, sizeof it);
-    key_of(i, it.key);
+    demo_key(i, it.key);
     it.off = moves ? i : 0;
     it.len = moves ? (uint32_t)DEMO_BLOCK_BYTES : 0;
     dray_items(s->d)[i] = it;
@@ -111,7 +111,7 @@ static int offload(struct demo *m)
       stage_fill(segment(&m->a, i, k), DEMO_SEG_BYTES, seed_at(i, k));
   if (ask_many(&m->a, DRAY_PUT, 0, DEMO_BLOCKS, DRAY_TIER_DRAM, &c, &ns) < 0)
     return -1;
-  note(m, &m->a, "offload 64 blocks (BATCH PUT, 32 pieces each)", &c, ns, c.status == DRAY_OK);
+  demo_note(m, &m->a, "offload 64 blocks (BATCH PUT, 32 pieces each)", &c, ns, c.status == DRAY_OK);
   return 0;
 }
 
@@ -129,13 +129,13 @@ static int map_back(struct demo *m)
     memset(it, 0, sizeof *it);
     it->off = x.object;
   }
-  note(m, &m->a, "map them back (BATCH MAP, no byte moves)", &c, ns, good);
+  demo_note(m, &m->a, "map them back (BATCH MAP, no byte moves)", &c, ns, good);
   struct dray_sqe *q = dray_get_sqe(m->a.d);
   q->op = DRAY_UNMAP;
   dray_sqe_batch(q, 0, DEMO_BLOCKS);
   if (ask(&m->a, &u, &un) < 0)
     return -1;
-  note(m, &m->a, "let go of the maps (BATCH UNMAP)", &u, un, u.status == DRAY_OK);
+  demo_note(m, &m->a, "let go of the maps (BATCH UNMAP)", &u, un, u.status == DRAY_OK);
   return 0;
 }
 
@@ -145,7 +145,7 @@ static int move_down(struct demo *m, uint32_t first, uint32_t n, uint8_t tier, c
   uint64_t ns;
   if (ask_many(&m->a, DRAY_MOVE, first, n, tier, &c, &ns) < 0)
     return -1;
-  note(m, &m->a, what, &c, ns, c.status == DRAY_OK && c.tier == tier);
+  demo_note(m, &m->a, what, &c, ns, c.status == DRAY_OK && c.tier == tier);
   return 0;
 }
 
@@ -159,7 +159,7 @@ static int restore(struct demo *m, uint32_t first, uint32_t n, uint8_t tier, con
   if (ask_many(&m->a, DRAY_GET, first, n, 0, &c, &ns) < 0)
     return -1;
   bool right = check_region(m, &m->a, first, n);
-  note(m, &m->a, what, &c, ns, c.status == DRAY_OK && right && c.tier == tier && (c.flags & DRAY_CRC_CHECKED));
+  demo_note(m, &m->a, what, &c, ns, c.status == DRAY_OK && right && c.tier == tier && (c.flags & DRAY_CRC_CHECKED));
   return 0;
 }
 
@@ -187,11 +187,11 @@ static int publish(struct demo *m, uint32_t block, uint32_t mkey)
   p.taint = DRAY_TRUSTED;
   p.mkey = mkey;
   memcpy(dray_items(m->a.d), &p, sizeof p);
-  key_of(block, key);
+  demo_key(block, key);
   dray_prep_publish(dray_get_sqe(m->a.d), key, 0);
   if (ask(&m->a, &c, &ns) < 0)
     return -1;
-  note(m, &m->a, "publish block 0 to the fleet, trusted, six-axis key", &c, ns, c.status == DRAY_OK);
+  demo_note(m, &m->a, "publish block 0 to the fleet, trusted, six-axis key", &c, ns, c.status == DRAY_OK);
   return 0;
 }
 
@@ -202,7 +202,7 @@ static int map_one(struct demo *m, struct demo_side *s, uint32_t block, uint32_t
   struct dray_cqe c, u;
   uint64_t ns, un;
   uint8_t key[16];
-  key_of(block, key);
+  demo_key(block, key);
   struct dray_sqe *q = dray_get_sqe(s->d);
   dray_prep_map(q, key, 0);
   q->arg = mkey;
@@ -215,20 +215,7 @@ static int map_one(struct demo *m, struct demo_side *s, uint32_t block, uint32_t
     if (ask(s, &u, &un) < 0)
       return -1;
   }
-  note(m, s, what, &c, ns, good);
-  return 0;
-}
-
-static int quarantine(struct demo *m, uint32_t block)
-{
-  struct dray_cqe c;
-  uint64_t ns;
-  uint8_t key[16];
-  key_of(block, key);
-  dray_prep_quarantine(dray_get_sqe(m->a.d), key, 4096, 64);
-  if (ask(&m->a, &c, &ns) < 0)
-    return -1;
-  note(m, &m->a, "report poison in block 0, 64 bytes at 4096", &c, ns, c.status == DRAY_OK);
+  demo_note(m, s, what, &c, ns, good);
   return 0;
 }
 
@@ -239,7 +226,7 @@ static int fence(struct demo *m)
   dray_prep_fence(dray_get_sqe(m->a.d));
   if (ask(&m->a, &c, &ns) < 0)
     return -1;
-  note(m, &m->a, "make the disk's durable (FENCE)", &c, ns, c.status == DRAY_OK);
+  demo_note(m, &m->a, "make the disk's durable (FENCE)", &c, ns, c.status == DRAY_OK);
   return 0;
 }
 
@@ -267,7 +254,7 @@ int demo_acts(struct demo *m)
       map_one(m, &m->b, 0, 0, DRAY_KEY_INCOMPLETE, "map it without a key") < 0 ||
       map_one(m, &m->b, 1, same, DRAY_ABSENT, "ask for the block beside it: still private") < 0)
     return -1;
-  if (quarantine(m, 0) < 0 || map_one(m, &m->b, 0, same, DRAY_QUARANTINED, "map the poisoned block") < 0 ||
+  if (demo_poison(m, 0, mine, same) < 0 || map_one(m, &m->b, 0, same, DRAY_QUARANTINED, "map the poisoned block") < 0 ||
       map_one(m, &m->a, 0, mine, DRAY_QUARANTINED, "map the poisoned block") < 0 ||
       map_one(m, &m->a, 1, 0, DRAY_REASON_OK, "the block beside it is as it was") < 0)
     return -1;

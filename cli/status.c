@@ -100,6 +100,12 @@ int cli_status(int argc, char **argv)
            (unsigned long long)number(c, "items"), (unsigned long long)number(c, "misses"),
            (unsigned long long)number(c, "demoted"), (unsigned long long)number(c, "evicted"),
            (unsigned long long)number(c, "quarantined"));
+    const json_t *p = json_object_get(s, "poison");
+    char barred[32];
+    printf("poison: %llu units found, %llu cells hit; %s barred now in %llu units; %llu leases told\n",
+           (unsigned long long)number(p, "units"), (unsigned long long)number(p, "cells"),
+           units_format_bytes(number(p, "barred_bytes"), barred, sizeof barred),
+           (unsigned long long)number(p, "barred_units"), (unsigned long long)number(p, "notices"));
     print_sessions(sessions);
     print_counts(c, "by_op", "op", false);
     print_counts(c, "by_reason", "reason", false);

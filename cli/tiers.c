@@ -65,6 +65,8 @@ int cli_tiers(int argc, char **argv)
   {
     if (truth(t, "emulated"))
       printf("%s: emulated: its figures say nothing about the real medium\n", text(t, "tier"));
+    if (*text(t, "fault"))
+      printf("%s: FAULTY ON PURPOSE: %s\n", text(t, "tier"), text(t, "fault"));
     if (*text(t, "note"))
       printf("%s: %s\n", text(t, "tier"), text(t, "note"));
     if (*text(t, "path"))

@@ -97,6 +97,16 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_counts(c, "bytes_by_tier", sum.bytes_by_tier, DRAY_TIER_COUNT, dray_tier_name);
   set_counts(c, "hits_by_tier", sum.hits_by_tier, DRAY_TIER_COUNT, dray_tier_name);
   json_object_set_new(o, "counters", c);
+  struct bad_sums bad;
+  store_bad_sums(d->store, &bad);
+  json_t *p = json_object();
+  set_u64(p, "units", bad.units);
+  set_u64(p, "cells", bad.cells);
+  set_u64(p, "barred_units", bad.live_units);
+  set_u64(p, "barred_bytes", bad.live_bytes);
+  set_u64(p, "hits", stat_read(&d->poison_hits));
+  set_u64(p, "notices", stat_read(&d->poison_notices));
+  json_object_set_new(o, "poison", p);
   return o;
 }
 
@@ -114,6 +124,7 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "tier", json_string(dray_tier_name(p->tier)));
     json_object_set_new(t, "transport", json_string(d->cfg->tier[i].transport));
     json_object_set_new(t, "path", d->cfg->tier[i].path ? json_string(d->cfg->tier[i].path) : json_null());
+    json_object_set_new(t, "fault", d->cfg->tier[i].fault ? json_string(d->cfg->tier[i].fault) : json_null());
     json_object_set_new(t, "attendable", json_boolean(p->attendable));
     json_object_set_new(t, "emulated", json_boolean(p->emulated));
     json_object_set_new(t, "persistent", json_boolean(p->persistent));
@@ -192,6 +203,43 @@ static json_t *answer_cells(struct daemon *d, json_t *q)
   return o;
 }
 
+static json_t *answer_poisoned(struct daemon *d, json_t *q)
+{
+  json_int_t from =
+      json_is_integer(json_object_get(q, "cursor")) ? json_integer_value(json_object_get(q, "cursor")) : 0;
+  if (from < 0 || from > UINT32_MAX)
+    return NULL;
+  struct store_bad bad[256];
+  uint32_t cursor = (uint32_t)from, n = store_bad_list(d->store, &cursor, bad, ARRAY_LEN(bad));
+  json_t *o = json_object(), *list = json_array();
+  for (uint32_t i = 0; i < n; i++) {
+    const struct store_bad *b = &bad[i];
+    const struct store_pool_config *pool = store_pool(d->store, b->pool);
+    const char *tenant = store_tenant_name(d->store, b->tenant);
+    char key[33] = "";
+    json_t *r = json_object();
+    for (int k = 0; b->cells && k < 16; k++)
+      snprintf(key + 2 * k, 3, "%02x", b->key[k]);
+    json_object_set_new(r, "tier", json_string(pool ? dray_tier_name(pool->tier) : "?"));
+    json_object_set_new(r, "tenant", json_string(tenant ? tenant : "?"));
+    json_object_set_new(r, "key", json_string(key));
+    json_object_set_new(r, "proven", json_boolean(b->proven));
+    json_object_set_new(r, "barred", json_boolean(b->live));
+    set_u64(r, "slab", b->slab);
+    set_u64(r, "off", b->off);
+    set_u64(r, "bytes", b->len);
+    set_u64(r, "unit", b->unit);
+    set_u64(r, "cell_off", b->cell_off);
+    set_u64(r, "cells", b->cells);
+    set_u64(r, "slots", b->slots);
+    set_u64(r, "when_ms", b->when_ms);
+    json_array_append_new(list, r);
+  }
+  json_object_set_new(o, "poisoned", list);
+  set_u64(o, "cursor", cursor);
+  return o;
+}
+
 static json_t *answer_sessions(struct daemon *d, json_t *q)
 {
   (void)q;
@@ -258,7 +306,8 @@ static const struct {
   const char *verb;
   json_t *(*answer)(struct daemon *, json_t *);
 } verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},   {"cells", answer_cells},
-             {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit}};
+             {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit},
+             {"poisoned", answer_poisoned}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {

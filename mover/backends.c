@@ -65,6 +65,14 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .owner = t->owner};
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
+    if (r == 0 && t->fault) {
+      struct dev *plain = ret_dev[n];
+      r = fault_wrap(plain, t->fault, cfg->lanes, &inner, &ret_dev[n]);
+      if (r < 0)
+        plain->cold->close(plain);
+      else
+        log_line(log, LOG_WARN, "tier %s is faulty on purpose: %s", t->name, t->fault);
+    }
     if (r < 0) {
       err_set(e, r, "tier %s: %.400s", t->name, inner.text[0] ? inner.text : strerror(-r));
       break;

@@ -2,6 +2,7 @@
 /* The bytes have arrived, or not: settles with the store, makes the outcome, tells the job. */
 #include <string.h>
 
+#include "base/guard.h"
 #include "include/priv/bits.h"
 #include "mover/admit.h"
 #include "mover/daemon.h"
@@ -29,7 +30,8 @@ void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t it
                                .slab = o->slab,
                                .reason = o->reason,
                                .path = o->path,
-                               .tier = o->tier};
+                               .tier = o->tier,
+                               .detail = o->reason == DRAY_POISONED ? o->detail : 0};
   *r = v; /* visible with the DONE: [CQ] */
   stat_add(&l->stats.items, 1);
   j->out.bytes += o->bytes;
@@ -192,6 +194,8 @@ void complete_step(struct lane *l, struct step *t)
   /* what arrived in the engine's memory is truly there; what arrived in a slot that is thrown away is not */
   bool visible = t->kind == STEP_GET || t->kind == STEP_COPY;
   o.bytes = visible ? MIN_OF(t->cut, t->bad_at) : 0;
+  if (UNLIKELY(o.reason == DRAY_POISONED || o.reason == DRAY_PAGE_LOST || o.reason == DRAY_IO_ERROR))
+    poison_settle(l, t, &o); /* while its pins keep what was hit */
   if (t->to.slab)
     store_discard(st, t->to);
   switch (o.reason) {

@@ -186,6 +186,12 @@ int config_set_tier(struct config *c, struct config_tier *t, const char *key, co
     return set_text(c, value, &t->path);
   if (strcmp(key, "owner") == 0)
     return set_text(c, value, &t->owner);
+  if (strcmp(key, "fault") == 0) {
+    struct err inner = {{0}};
+    if (fault_check(value, &inner) < 0)
+      return err_set(e, -EINVAL, "config: %s: %.300s", name, inner.text);
+    return set_text(c, value, &t->fault);
+  }
   if (strcmp(key, "transport") == 0)
     return set_text(c, value, &t->transport);
   if (strcmp(key, "numa_node") == 0) {

@@ -18,6 +18,7 @@
 #include "mover/backends.h"
 #include "mover/keeper.h"
 #include "mover/loop.h"
+#include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "ring/handshake.h"
 
@@ -144,6 +145,8 @@ static int daemon_start(struct daemon *d, struct err *e)
     r = daemon_store(d, e);
   if (r == 0)
     r = daemon_watch(d);
+  if (r == 0)
+    r = poison_watch(d);
   d->lanes = r == 0 ? calloc(d->lanes_n, sizeof *d->lanes) : NULL;
   if (r == 0 && !d->lanes)
     r = -ENOMEM;
@@ -167,6 +170,7 @@ static void daemon_stop(struct daemon *d)
     lane_send(&d->lanes[i], m);
     lane_join(&d->lanes[i]);
   }
+  poison_unwatch(d);
   d->store = store_free(d->store);
   for (uint32_t i = 0; i < d->devs_n; i++)
     d->dev[i]->cold->stop(d->dev[i]);

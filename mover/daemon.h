@@ -69,12 +69,14 @@ struct daemon {
   uint32_t sessions_n;
   uint64_t session_numbers;
 
+  uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
   pthread_mutex_t keeper_lock;
   int keeper;
 
   /* control thread */
   int epoll, signals, wake, admin_fd;
+  int early[2]; /* a pipe: the signal handler writes, the control thread reads */
   const struct worker_seed *seed;
   pthread_mutex_t inbox_lock;
   struct list inbox;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 #include "mover/daemon.h"
@@ -129,7 +130,17 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   memcpy(cell.key, f->key, 16);
   if ((flags & DRAY_VERIFY_CRC) || d->cfg->crc_always) {
     struct span whole = span_flat(base, f->len);
-    cell.has_crc = span_crc(&whole, f->len, &cell.crc) == 0;
+    struct guard_hit hit;
+    cell.has_crc = span_crc(&whole, f->len, &cell.crc, &hit) == 0;
+    if (!cell.has_crc) { /* its own memory is bad or gone: nothing is frozen that cannot be read */
+      munmap(base, f->bytes);
+      bool poison = hit.kind == GUARD_POISON;
+      *o = (struct outcome){.status = DRAY_FAULT,
+                            .reason = poison ? DRAY_POISONED : DRAY_PAGE_LOST,
+                            .path = DRAY_PATH_NONE,
+                            .detail = poison ? saturate_u32(hit.unit) : EFAULT};
+      return true;
+    }
   }
   uint32_t pool = f->pool;
   /* the charge moves from the fill to the slab */

@@ -35,6 +35,16 @@ void grant_row_clear(struct session *s, uint64_t id)
     }
 }
 
+void grant_row_poison(struct session *s, uint64_t id)
+{
+  uint32_t row = (uint32_t)id % s->geo.objects;
+  for (uint32_t i = 0; i < s->geo.objects; i++, row = (row + 1) % s->geo.objects)
+    if (s->objects[row].object == id) {
+      state_publish(&s->objects[row].state, DRAY_LEASE_POISONED);
+      return;
+    }
+}
+
 void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, struct slot_ref slot,
                 struct outcome *ret_outcome)
 {
@@ -48,7 +58,10 @@ void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, s
     o.reason = DRAY_NOT_ATTENDABLE;
   } else if (session_lend(s, slot.slab, m.mem->fd, m.mem->bytes, m.mem->fd_off, false) == 0 &&
              store_lease_add(st, &lease, &id) == DRAY_REASON_OK) {
-    if (grant_row_set(s, id) == 0) {
+    /* found bad since the cell was found good: whoever barred it sent its message before this lease was there */
+    if (UNLIKELY(store_slot_bad(st, slot, NULL))) {
+      o.reason = DRAY_POISONED;
+    } else if (grant_row_set(s, id) == 0) {
       o.status = DRAY_OK;
       o.reason = DRAY_REASON_OK;
       o.path = DRAY_PATH_MAP;

@@ -18,5 +18,7 @@ void grant_end(struct lane *l, struct session *s, uint64_t id, struct outcome *r
 void grant_end_all(struct session *s);
 /* Row in M: set to live, or cleared. */
 int grant_row_set(struct session *s, uint64_t id);
+/* The level-triggered truth behind POISON. */
+void grant_row_poison(struct session *s, uint64_t id);
 void grant_row_clear(struct session *s, uint64_t id);
 #endif

@@ -83,6 +83,8 @@ int keeper_arenas(const struct config *cfg, struct worker_seed *seed, struct err
   backends_store_config(cfg, seed->dev, seed->devs_n, &sc);
   store_arena_bytes(&sc, bytes);
   for (int i = 0; i < ARENA_COUNT; i++) {
+    if (i == ARENA_BAD && seed->arena_fd[i] >= 0)
+      continue; /* the next worker must know what the last one found bad */
     close_fd(&seed->arena_fd[i]);
     int fd = region_make("dray-arena", bytes[i], false);
     if (fd < 0)

@@ -21,6 +21,7 @@
 #include "mover/admit.h"
 #include "mover/control.h"
 #include "mover/daemon.h"
+#include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
 
@@ -147,6 +148,9 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
     daemon_send(l->d, gone);
     break;
   }
+  case LANE_POISON:
+    poison_tell(l, m);
+    break;
   case LANE_STOP:
     l->stopping = true;
     break;
@@ -350,7 +354,10 @@ static void *lane_main(void *arg)
   sigdelset(&set, SIGBUS); /* a thread that copies must be able to take it */
   sigdelset(&set, SIGSEGV);
   pthread_sigmask(SIG_SETMASK, &set, NULL);
-  int r = l->d->cfg->harden ? sandbox_lane(false) : 0;
+  bool faulty = false;
+  for (uint32_t i = 0; i < l->d->cfg->tiers_n; i++)
+    faulty |= l->d->cfg->tier[i].fault != NULL;
+  int r = l->d->cfg->harden ? sandbox_lane(faulty) : 0;
   if (r < 0 && r != -ENOTSUP)
     log_line(&l->d->log, LOG_ERROR, "lane %u: no filter of system calls: %s", l->idx, strerror(-r));
   while (!l->stopping || l->sessions_n) {

@@ -42,6 +42,7 @@ enum lane_msg_kind {
   LANE_LAYOUT = 5,
   LANE_KEY = 6,
   LANE_FORGET = 8, /* the last message about a quiet session: answered with CONTROL_GONE */
+  LANE_POISON = 9, /* bad memory: id slab, off, size; every lane tells its own sessions */
   LANE_STOP = 7,   /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {
@@ -50,7 +51,7 @@ struct lane_msg {
   struct session *s;
   uint32_t seq, id, value;
   void *base;
-  uint64_t size;
+  uint64_t size, off;
   struct dray_layout layout;
 };
 

@@ -14,6 +14,7 @@
 #include "mover/control.h"
 #include "mover/daemon.h"
 #include "mover/listener.h"
+#include "mover/poison.h"
 
 /* The kind travels in the low bits of an aligned pointer, or below an index. */
 #define KIND_BITS 4u
@@ -167,6 +168,9 @@ static void on_event(struct daemon *d, const struct epoll_event *e)
     session_leave(d, s, DRAY_ABORTED, "its process died");
     break;
   }
+  case LOOP_EARLY:
+    poison_early(d);
+    break;
   case LOOP_ADMIN_LISTEN:
     admin_accept(d);
     break;

@@ -18,6 +18,7 @@ enum loop_kind {
   LOOP_PID = 7,     /* its pidfd */
   LOOP_ADMIN_LISTEN = 8,
   LOOP_ADMIN = 9,
+  LOOP_EARLY = 10, /* poison that nobody has touched yet */
 };
 
 /* 0 or -errno. owner is handed back with the event; listening sockets have their index in it. */

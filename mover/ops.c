@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "include/priv/bits.h"
 #include "mover/daemon.h"
 #include "mover/lane.h"
 #include "mover/session.h"
@@ -62,6 +63,14 @@ unsigned ops_mkey(const struct session *s, uint32_t id, uint32_t *ret_mkey)
   return DRAY_REASON_OK;
 }
 
+unsigned ops_bad_reason(struct store *st, const struct cell_facts *f)
+{
+  bool proven = false;
+  return f->copies && store_slot_bad(st, (struct slot_ref){f->copy[0].slab, f->copy[0].slot}, &proven) && proven
+             ? DRAY_POISONED
+             : DRAY_QUARANTINED;
+}
+
 /* ---- asking policy ---- */
 
 void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mkey, uint64_t bytes,
@@ -83,6 +92,7 @@ void ops_ask(struct lane *l, struct session *s, const struct job *j, uint32_t mk
   if (f) {
     a->exists = true;
     a->quarantined = f->state == CELL_QUARANTINED;
+    a->poisoned = UNLIKELY(a->quarantined) && ops_bad_reason(st, f) == DRAY_POISONED;
     a->cell_tenant = f->tenant;
     a->cell_agent = f->agent;
     a->cell_scope = f->scope;

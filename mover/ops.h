@@ -53,6 +53,8 @@ extern const struct outcome outcome_ok;
 struct outcome outcome_refused(unsigned reason);
 /* Refused, or missed for what is not here. */
 struct outcome outcome_for(unsigned reason);
+/* Why a quarantined cell is: POISONED when the mover itself saw bad memory there, else QUARANTINED. */
+unsigned ops_bad_reason(struct store *st, const struct cell_facts *f);
 struct outcome outcome_of(const struct policy_verdict *v);
 /* Takes the region of an id into use for the job (into *place). NULL: BAD_REGION. */
 struct region *ops_region_get(struct session *s, uint16_t id, uint16_t *place);

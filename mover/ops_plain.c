@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directives that are never items: ALLOC COMMIT COPY PUBLISH ACCOUNT QUARANTINE FENCE NOP. */
+/* Directives that are never items: ALLOC COMMIT COPY PUBLISH ACCOUNT FENCE NOP; QUARANTINE is in poison.c. */
 #include "mover/ops.h"
 
 #include <string.h>
@@ -112,7 +112,7 @@ bool ops_publish(const struct call *c, struct outcome *o)
     if (f.tenant != c->s->tenant || f.agent != c->s->agent)
       r = DRAY_SCOPE_DENIED;
     else if (f.state == CELL_QUARANTINED)
-      r = DRAY_QUARANTINED;
+      r = ops_bad_reason(c->l->d->store, &f);
     else if (p.scope < f.scope)
       r = DRAY_SCOPE_DENIED;
     if (r != DRAY_REASON_OK)
@@ -141,24 +141,6 @@ bool ops_account(const struct call *c, struct outcome *o)
   *o = r == DRAY_REASON_OK ? outcome_ok : outcome_refused(r);
   if (r == DRAY_REASON_OK)
     stat_add(&c->l->stats.accounted, c->j->req.sqe.len);
-  return true;
-}
-
-bool ops_quarantine(const struct call *c, struct outcome *o)
-{
-  struct cell_facts f;
-  struct slot_ref slot;
-  const struct dray_sqe *q = &c->j->req.sqe;
-  unsigned r = store_find(c->l->d->store, c->s->tenant, c->w->key, PIN_NONE, lane_ms(c->l), &f, &slot);
-  if (r == DRAY_REASON_OK && q->len && !range_inside(q->off, q->len, f.len))
-    r = DRAY_OUT_OF_RANGE;
-  /* a reader of a published cell may say that it is bad, too: but its word alone condemns only its own tenant's cells
-   */
-  if (r == DRAY_REASON_OK && f.tenant == c->s->tenant)
-    r = store_quarantine(c->l->d->store, &f);
-  *o = r == DRAY_REASON_OK ? outcome_ok : outcome_for(r);
-  if (r == DRAY_REASON_OK)
-    stat_add(&c->l->stats.quarantined, 1);
   return true;
 }
 

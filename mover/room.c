@@ -177,17 +177,20 @@ void room_demoted(struct lane *l, struct step *t)
   struct store *st = l->d->store;
   bool whole = !t->reason;
   uint32_t crc;
-  if (whole && t->crc && (step_crc(t, &crc) != DRAY_REASON_OK || crc != t->victim.crc)) {
+  unsigned why = whole && t->crc ? step_crc(t, &crc) : DRAY_REASON_OK;
+  if (why != DRAY_REASON_OK || (whole && t->crc && crc != t->victim.crc)) {
     whole = false; /* a corrupted source does not become a good copy */
-    log_line(&l->d->log, LOG_WARN, "tier %s: a cell of %llu bytes failed its CRC on the way down: dropped",
-             store_pool(st, t->pool)->name, (unsigned long long)t->victim.len);
+    t->reason = (uint16_t)(why != DRAY_REASON_OK ? why : DRAY_CRC_MISMATCH);
+    log_line(&l->d->log, LOG_WARN, "tier %s: a cell of %llu bytes failed its CRC on the way down: %s",
+             store_pool(st, t->pool)->name, (unsigned long long)t->victim.len, dray_reason_name(t->reason));
   }
+  bool bad = UNLIKELY(!whole) && poison_demotion(l, t);
   /* a failed demotion costs the cell only when it must go anyway; the device's fault is not the asker's */
   if (whole && store_move_copy(st, &t->victim, (uint8_t)t->pool, t->demoted_to) == DRAY_REASON_OK) {
     stat_add(&l->stats.demoted, 1);
   } else {
     store_discard(st, t->demoted_to);
-    if (!whole && !t->job->stop && store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
+    if (!whole && !bad && !t->job->stop && store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
       stat_add(&l->stats.evicted, 1);
   }
   store_unpin(st, t->demoted_to);
@@ -196,6 +199,7 @@ void room_demoted(struct lane *l, struct step *t)
   t->demoting = false;
   t->reason = t->job->stop;
   t->detail = 0;
+  t->bad = (struct badness){0};
   t->path = DRAY_PATH_NONE;
   t->state = STEP_ROOM;
   if (t->reason)

@@ -94,7 +94,7 @@ static int filter_install(const struct filter *f)
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
-int sandbox_lane(bool userfault)
+int sandbox_lane(bool faulty)
 {
   static const long calls[] = {
       SYS_futex,        SYS_epoll_pwait,     SYS_epoll_ctl,   SYS_io_uring_enter,  SYS_read,
@@ -120,10 +120,10 @@ int sandbox_lane(bool userfault)
   filter_begin(&f);
   for (size_t i = 0; i < ARRAY_LEN(calls); i++)
     filter_answer(&f, calls[i], SECCOMP_RET_ALLOW);
-  if (userfault) {
-    filter_answer(&f, SYS_userfaultfd, SECCOMP_RET_ALLOW);
-    filter_answer(&f, SYS_ioctl, SECCOMP_RET_ALLOW);
-  }
+  static const long faulty_calls[] = {SYS_userfaultfd, SYS_ioctl, SYS_timerfd_settime, SYS_rt_tgsigqueueinfo,
+                                      SYS_rt_sigqueueinfo};
+  for (size_t i = 0; faulty && i < ARRAY_LEN(faulty_calls); i++)
+    filter_answer(&f, faulty_calls[i], SECCOMP_RET_ALLOW);
   filter_no_exec(&f, SYS_mmap);
   filter_no_exec(&f, SYS_mprotect);
   filter_add(&f, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));

@@ -103,7 +103,7 @@ static int crc_walk(void *ctx)
   return 0;
 }
 
-int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc)
+int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc, struct guard_hit *ret_hit)
 {
   struct crc_run run = {.s = s, .len = len};
   struct guard_hit hit;
@@ -112,5 +112,7 @@ int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc)
   int r = guard_run(crc_walk, &run, &range, 1, &hit);
   if (r == 0)
     *ret_crc = run.crc;
+  else if (ret_hit)
+    *ret_hit = hit;
   return r;
 }

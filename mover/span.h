@@ -42,6 +42,8 @@ static inline const void *span_at(const struct span *s, uint64_t at)
 }
 /* Do the two touch a common byte? */
 int span_overlap(const struct span *a, const struct span *b);
-/* CRC32C over [0, len), under the SIGBUS guard; -EFAULT when a page is gone. */
-int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc);
+/* CRC32C over [0, len), under the SIGBUS guard; -EFAULT when a page is gone or bad, ret_hit (may be NULL) says which.
+ */
+struct guard_hit;
+int span_crc(const struct span *s, uint64_t len, uint32_t *ret_crc, struct guard_hit *ret_hit);
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/guard.h"
 #include "include/priv/bits.h"
 #include "mover/daemon.h"
 #include "mover/lane.h"
@@ -98,12 +99,19 @@ void step_begin(struct step *t, uint64_t bytes, bool crc)
   t->crc_bytes = 0;
 }
 
-unsigned step_crc(const struct step *t, uint32_t *ret_crc)
+unsigned step_crc(struct step *t, uint32_t *ret_crc)
 {
-  if (t->crc_bytes != t->bytes)
-    return span_crc(&t->mem, t->bytes, ret_crc) < 0 ? DRAY_PAGE_LOST : DRAY_REASON_OK;
-  *ret_crc = t->crc_sum;
-  return DRAY_REASON_OK;
+  struct guard_hit hit;
+  if (t->crc_bytes == t->bytes) {
+    *ret_crc = t->crc_sum;
+    return DRAY_REASON_OK;
+  }
+  if (span_crc(&t->mem, t->bytes, ret_crc, &hit) == 0)
+    return DRAY_REASON_OK;
+  if (hit.kind != GUARD_POISON)
+    return DRAY_PAGE_LOST;
+  t->bad = (struct badness){.unit = hit.unit, .addr = hit.addr};
+  return DRAY_POISONED;
 }
 
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d)
@@ -120,6 +128,8 @@ void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xf
     if (!t->reason || t->reason == t->job->stop) {
       t->reason = d->reason ? d->reason : DRAY_IO_ERROR;
       t->detail = (uint32_t)(d->err < 0 ? -d->err : d->err);
+      if (UNLIKELY(t->reason == DRAY_POISONED))
+        poison_seen(l, t, start, d);
     }
   }
   if (t->flying == 0 && (t->state == STEP_FLY || t->reason)) {

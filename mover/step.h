@@ -11,6 +11,7 @@
 
 #include "include/priv/list.h"
 #include "mover/job.h"
+#include "mover/poison.h"
 #include "mover/span.h"
 #include "mover/store/store.h"
 
@@ -53,6 +54,7 @@ struct step {
   uint32_t crc_sum;   /* of the chunks that brought a CRC: in any order, see crc32c_shift() */
   uint64_t crc_bytes; /* how many bytes they were */
   const void *next;   /* where the session's next transfer will read: a hint */
+  struct badness bad; /* reason POISONED: poison.h */
 
   /* what it is for */
   struct cell_new cell;
@@ -84,7 +86,7 @@ int64_t step_advance(struct lane *l, struct step *t);
 void step_begin(struct step *t, uint64_t bytes, bool crc);
 /* The CRC of what the transfer moved, by its chunks or, where a transport could not say, by reading it again. OK or
    PAGE_LOST. */
-unsigned step_crc(const struct step *t, uint32_t *ret_crc);
+unsigned step_crc(struct step *t, uint32_t *ret_crc);
 /* A chunk of it is done. */
 void step_landed(struct lane *l, struct step *t, uint64_t start, const struct xfer_done *d);
 /* Gives up: ends now, or when the last chunk lands. */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/guard.h"
 #include "include/priv/cleanup.h"
 #include "ring/region.h"
 
@@ -289,19 +288,6 @@ enum dray_lease_state dray_lease_state(const struct dray *d, uint64_t lease)
     if (o[row].object == lease)
       return (enum dray_lease_state)state_see(&o[row].state);
   return DRAY_LEASE_NONE;
-}
-
-int dray_copy_guarded(void *dst, const void *src, size_t n, size_t *ret_good)
-{
-  struct guard_hit hit;
-  uint8_t path;
-  int r = guard_install();
-  if (r < 0)
-    return r;
-  r = guard_copy(&copy_plan_default, dst, src, n, COPY_FRAGILE, &hit, &path);
-  if (r == -EFAULT && ret_good)
-    *ret_good = hit.good;
-  return r;
 }
 
 /* ---- arena rows ---- */

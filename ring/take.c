@@ -45,7 +45,7 @@ static const struct {
     [DRAY_DROP] = {F_KEY | F_TIER | F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
     [DRAY_STAT] = {F_KEY | F_TIER | F_PEER | F_OFF | F_LEN, FLAGS_ORDER | DRAY_BATCH},
     [DRAY_ACCOUNT] = {F_OFF | F_LEN | F_REQUEST, FLAGS_ORDER},
-    [DRAY_QUARANTINE] = {F_KEY | F_OFF | F_LEN, FLAGS_ORDER},
+    [DRAY_QUARANTINE] = {F_KEY | F_OFF | F_LEN | F_ARG, FLAGS_ORDER},
     [DRAY_CANCEL] = {F_ARG, 0},
 };
 /* Without BATCH, off and len mean nothing to these. */
@@ -99,6 +99,16 @@ unsigned take_check(const struct dray_sqe *s)
     return DRAY_OUT_OF_RANGE;
   if (s->op == DRAY_MOVE && s->arg >= DRAY_TIER_COUNT)
     return DRAY_BAD_TIER;
+  if (s->op == DRAY_QUARANTINE && s->arg) {
+    struct dray_quarantine_at at;
+    memcpy(&at, s->key, sizeof at);
+    if (at.zero)
+      return DRAY_BAD_RESERVED;
+    if (s->arg < DRAY_UNIT_LOG_MIN || s->arg > DRAY_UNIT_LOG_MAX)
+      return DRAY_OUT_OF_RANGE;
+    if (!s->len)
+      return DRAY_ZERO_LENGTH;
+  }
   if (s->op == DRAY_COPY) {
     struct dray_copy_to to;
     memcpy(&to, s->key, sizeof to);

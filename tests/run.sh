@@ -93,15 +93,15 @@ if [ $quick = 0 ]; then
   say "TSan: the mover's internals and a mover at work"
   targets="mover/drayd cli/dray tests/unit/store/store_test tests/unit/mover/mover-span tests/unit/mover/mover-config
     tests/unit/mover/mover-units tests/integration/integration-data tests/integration/integration-order tests/integration/integration-life
-    tests/integration/integration-copy" \
+    tests/integration/integration-copy tests/integration/integration-poison" \
     build "$B/tsan" clang clang++ --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
   TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/tests/tsan.supp" run "$B/tsan" --suite tsan -t 4
 
   say "fuzz: $FUZZ_SECONDS s each"
   targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake
-    tests/fuzz/fuzz-slots tests/fuzz/fuzz-trace" \
+    tests/fuzz/fuzz-slots tests/fuzz/fuzz-trace tests/fuzz/fuzz-script" \
     build "$B/fuzz" clang clang++ --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled -Dtests=enabled
-  for f in take config profile handshake slots trace; do
+  for f in take config profile handshake slots trace script; do
     work="$B/fuzz-corpus/$f"
     mkdir -p "$work"
     if ASAN_OPTIONS=detect_leaks=1 "$B/fuzz/tests/fuzz/fuzz-$f" -max_total_time="$FUZZ_SECONDS" -max_len=4096 -print_final_stats=1 \

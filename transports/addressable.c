@@ -59,6 +59,10 @@ static void done_fault(struct xfer_done *done, const struct guard_hit *hit, uint
   done->reason = poison ? DRAY_POISONED : DRAY_PAGE_LOST;
   done->err = poison ? EHWPOISON : EFAULT;
   done->bytes = bytes;
+  if (poison) {
+    done->bad_addr = hit->addr;
+    done->bad_unit = hit->unit;
+  }
 }
 
 /* the handler reads lists of pieces as they are */

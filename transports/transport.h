@@ -162,4 +162,10 @@ struct dev {
 extern const struct transport transport_memory;
 extern const struct transport transport_cxl;
 extern const struct transport transport_file;
+
+/* Puts an opened device, before start, behind one that goes wrong as the script says (transports/fault/script.h); inner
+   is the new device's on success. 0, -EINVAL (the script, with a text), -ENOMEM. */
+int fault_wrap(struct dev *inner, const char *script, uint32_t lanes, struct err *e, struct dev **ret_dev);
+/* Is it a script. 0 or -EINVAL with a text. */
+int fault_check(const char *script, struct err *e);
 #endif

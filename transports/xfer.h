@@ -60,5 +60,8 @@ struct xfer_done {
   uint32_t crc;    /* CRC32C of the bytes that were stored, when has_crc */
   uint8_t has_crc; /* only for XFER_CRC and XFER_OK; a transport that does not see the bytes leaves it 0, but never for
                       a WRITE without XFER_FRAGILE: an engine may rewrite its memory before anybody reads it again */
+  /* POISONED only: */
+  uint64_t bad_unit;  /* bytes that are lost together, a power of two; 0: not known */
+  uintptr_t bad_addr; /* a byte of the unit in the mover's own memory; 0: it is on the device, at slab_off + bytes */
 };
 #endif

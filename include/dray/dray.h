@@ -5,7 +5,7 @@
  * zero-copy maps. The manner is liburing's: get an entry, prep it, submit, wait, look, mark as seen.
  *
  * A struct dray belongs to one thread at a time. Nothing here writes to stdout or stderr, installs signal
- * handlers (but for dray_copy_guarded(), on first use) or starts threads. Calls that talk to the mover over the socket
+ * handlers (but for the guard below, on first use) or starts threads. Calls that talk to the mover over the socket
  * have a deadline of dray_params.timeout_ms; calls on the ring never block but for dray_wait().
  *
  * Functions return 0 (or a count) or -errno; out-parameters are written on success only.
@@ -13,6 +13,7 @@
 #ifndef DRAY_DRAY_H
 #define DRAY_DRAY_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -226,6 +227,17 @@ static inline void dray_prep_quarantine(struct dray_sqe *s, const uint8_t key[16
   s->off = off;
   s->len = len;
 }
+/** Bad memory was met under the lease: unit bytes (a power of two in 64..1 GiB) around [off, off+len) of its cell. */
+static inline void dray_prep_quarantine_lease(struct dray_sqe *s, uint64_t lease, uint64_t off, uint64_t len,
+                                              uint64_t unit)
+{
+  struct dray_quarantine_at at = {lease, 0};
+  s->op = DRAY_QUARANTINE;
+  memcpy(s->key, &at, sizeof at);
+  s->off = off;
+  s->len = len;
+  s->arg = unit ? 63u - (uint32_t)__builtin_clzll(unit) : 0;
+}
 /** Cancels the directive at that position; passes DRAIN and LINK. Take the entry from dray_get_sqe_cancel(). */
 static inline void dray_prep_cancel(struct dray_sqe *s, uint32_t sq_pos)
 {
@@ -274,11 +286,61 @@ DRAY_API void *dray_fill_address(struct dray *d, uint32_t slab);
 DRAY_API void dray_fill_release(struct dray *d, uint32_t slab);
 /** The level-triggered state of a read lease; DRAY_LEASE_NONE when it is not ours. */
 DRAY_API enum dray_lease_state dray_lease_state(const struct dray *d, uint64_t lease);
+
+/* ---- reading leased memory that may be bad ---- */
+
+/** The cookie of the QUARANTINE that a guard sends by itself; its DONE needs no answer. */
+#define DRAY_COOKIE_GUARD UINT64_MAX
+
+/** Bad memory that was met under a lease. */
+struct dray_hit {
+  uint64_t lease;
+  uint64_t off;  /**< first bad byte, in the cell */
+  uint64_t unit; /**< bytes that are bad together: a power of two; the unit may begin before the cell */
+  uint64_t good; /**< dray_copy_guarded(): bytes that were copied before it */
+  bool poison;   /**< the kernel said poison; false: it said that there is no page (kernels without memory-failure
+                      handling say so for poison, too) */
+  bool reported; /**< the mover was told; false: no credit was free, call dray_report_hit() */
+};
+/** One guarded stretch of code. The caller's, on its stack; contents are the library's but for hit. */
+struct dray_guard {
+  sigjmp_buf back;
+  struct dray *d;
+  const void *cell;
+  uint64_t len;
+  uint64_t room[48];
+  struct dray_hit hit;
+};
 /**
- * memcpy that survives poison and lost pages in src (a map): 0, or -EFAULT with the proven-good prefix in *ret_good.
- * Installs one SIGBUS handler on first use, which passes on every fault that is not ours.
+ * Guards reads of a leased cell: [cell, cell+len) is what dray_map_address() gave and MAP said. Used as
+ *
+ *     int r = dray_guard_begin(&g, d, lease, cell, len);
+ *     if (r == 0) { ... read the cell ...; dray_guard_end(&g); }
+ *     else        { ... g.hit says what is bad; the guard has ended ... }
+ *
+ * It returns a second time, with -EHWPOISON (poison) or -EFAULT (no page), when a read hits bad memory in the cell; the
+ * code in between is left where it stands, so it holds no lock, calls nothing that allocates and nothing of this
+ * library. Locals that it changed and that are read after the second return must be volatile. The mover is told
+ * (QUARANTINE with the lease, cookie DRAY_COOKIE_GUARD); only whatever was being read is lost. Other faults go where
+ * they went before. Threads may guard at the same time, each with sessions of its own; guards nest.
+ * @return 0; -EHWPOISON; -EFAULT; -errno when the SIGBUS handler cannot be installed (then nothing is guarded).
  */
-DRAY_API int dray_copy_guarded(void *dst, const void *src, size_t n, size_t *ret_good);
+#define dray_guard_begin(g, d, lease, cell, len)                                                                       \
+  (sigsetjmp((g)->back, 0) ? dray_guard_fault(g) : dray_guard_enter(g, d, lease, cell, len))
+/** Ends the guard that did not hit anything; the one begun last. */
+DRAY_API void dray_guard_end(struct dray_guard *g);
+/** Halves of dray_guard_begin(); not called by themselves. */
+DRAY_API int dray_guard_enter(struct dray_guard *g, struct dray *d, uint64_t lease, const void *cell, uint64_t len);
+DRAY_API int dray_guard_fault(struct dray_guard *g);
+/**
+ * memcpy of n bytes at offset off of a leased cell that survives bad memory there, and bad memory at dst, which is
+ * nobody's business but the caller's: then *ret_hit has lease 0 and nothing is reported.
+ * @return 0; -EHWPOISON or -EFAULT with *ret_hit (may be NULL), its good bytes being in place; as dray_guard_begin().
+ */
+DRAY_API int dray_copy_guarded(struct dray *d, uint64_t lease, const void *cell, uint64_t off, void *dst, size_t n,
+                               struct dray_hit *ret_hit);
+/** Tells the mover of a hit (again). Takes a credit and submits. 0, -EAGAIN: no credit, -EINVAL: no lease in it. */
+DRAY_API int dray_report_hit(struct dray *d, struct dray_hit *hit);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,9 @@ extern "C" {
 #define DRAY_LINK_MAX 16u
 /** Credits of its own that CANCEL has. */
 #define DRAY_CANCEL_RESERVE 8u
+/** QUARANTINE's arg: log2 of the bad unit, within these (a cache line, 1 GiB). */
+#define DRAY_UNIT_LOG_MIN 6u
+#define DRAY_UNIT_LOG_MAX 30u
 /** Notice kinds, each with one completion slot of its own. */
 #define DRAY_NOTICE_KINDS 6u
 /** Bounds of the geometry that an engine may ask for. */
@@ -40,22 +43,23 @@ extern "C" {
 
 /** The 64-byte directive. Unused fields must be zero (BAD_RESERVED otherwise). */
 struct dray_sqe {
-  uint8_t op;           /**< enum dray_op */
-  uint8_t ver;          /**< 1 */
-  uint16_t flags;       /**< enum dray_sqe_flag */
-  uint16_t region;      /**< id from dray_region_register() */
-  uint8_t tier;         /**< enum dray_tier; 0: policy chooses */
-  uint8_t klass;        /**< enum dray_class */
-  uint64_t cookie;      /**< comes back as it is */
-  uint8_t key[16];      /**< the cell's digest; COPY: struct dray_copy_to */
-  uint64_t off;         /**< offset in the region; BATCH: offset of the item table in the arena, in bytes;
-                             with a layout: the block number; UNMAP, COMMIT, ACCOUNT: lease */
-  uint64_t len;         /**< bytes, never 0; BATCH: number of items; with a layout at most a block */
-  uint32_t request;     /**< whom to meter */
+  uint8_t op;       /**< enum dray_op */
+  uint8_t ver;      /**< 1 */
+  uint16_t flags;   /**< enum dray_sqe_flag */
+  uint16_t region;  /**< id from dray_region_register() */
+  uint8_t tier;     /**< enum dray_tier; 0: policy chooses */
+  uint8_t klass;    /**< enum dray_class */
+  uint64_t cookie;  /**< comes back as it is */
+  uint8_t key[16];  /**< the cell's digest; COPY: struct dray_copy_to; QUARANTINE by lease: struct dray_quarantine_at */
+  uint64_t off;     /**< offset in the region; BATCH: offset of the item table in the arena, in bytes;
+                         with a layout: the block number; UNMAP, COMMIT, ACCOUNT: lease */
+  uint64_t len;     /**< bytes, never 0; BATCH: number of items; with a layout at most a block */
+  uint32_t request; /**< whom to meter */
   uint32_t deadline_us; /**< 0: none; counted from take */
   uint16_t layout;      /**< id from dray_layout_define(); 0: contiguous */
   uint16_t peer;        /**< 0: this node */
-  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; MOVE: from tier; CANCEL: sq_pos */
+  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; MOVE: from tier; CANCEL: sq_pos;
+                             QUARANTINE: log2 of the bad unit, 0: the whole cell */
 };
 
 /** What COPY keeps in the key field. */
@@ -64,6 +68,11 @@ struct dray_copy_to {
   uint16_t dst_region;
   uint16_t dst_layout;
   uint32_t zero;
+};
+/** What QUARANTINE keeps in the key field when arg says how much is bad: met under a lease. */
+struct dray_quarantine_at {
+  uint64_t lease;
+  uint64_t zero;
 };
 
 /** The 64-byte completion; exactly one DONE per accepted directive. */
@@ -76,10 +85,11 @@ struct dray_cqe {
   uint8_t tier;    /**< where the bytes were, or went */
   uint16_t flags;  /**< enum dray_cqe_flag */
   uint64_t bytes; /**< truly in place, also on failure: a prefix for single, a sum for BATCH; STAT: the cell's length */
-  uint64_t object; /**< lease id, cell id */
-  uint64_t off;    /**< ALLOC, MAP: offset in the slab */
-  uint32_t slab;   /**< ALLOC, MAP: which slab to map */
-  uint32_t detail; /**< BATCH: first failed item; else the provider's own code (errno) */
+  uint64_t object; /**< lease id, cell id; POISON: one of the leases (dray_lease_state() has the others) */
+  uint64_t off;    /**< ALLOC, MAP: offset in the slab; POISON, and a fault with POISONED: first bad byte in the cell */
+  uint32_t slab;   /**< ALLOC, MAP: which slab to map; POISON, POISONED: the bad slab, 0: the engine's own memory */
+  uint32_t detail; /**< BATCH: first failed item; POISON, POISONED: bytes that are bad together (a power of two);
+                        else the provider's own code (errno) */
   uint32_t queue_ns;
   uint32_t exec_ns;
   uint32_t sq_pos;
@@ -98,13 +108,13 @@ struct dray_item {
 /** The result of the item at the same index, in M. reason 0 means "not finished". */
 struct dray_item_result {
   uint64_t object; /**< MAP: lease id */
-  uint64_t off;    /**< MAP: offset in the slab */
+  uint64_t off;    /**< MAP: offset in the slab; POISONED: first bad byte in the cell */
   uint32_t bytes;
-  uint32_t slab;
+  uint32_t slab; /**< MAP: which slab to map; POISONED: the bad slab, 0: the engine's own memory */
   uint16_t reason;
   uint8_t path;
   uint8_t tier;
-  uint32_t zero;
+  uint32_t detail; /**< POISONED: bytes that are bad together; else 0 */
 };
 
 /** PUBLISH's record, in the arena of U at off. */
@@ -191,6 +201,7 @@ DRAY_ABI_ASSERT(sizeof(struct dray_item) == 32, "item");
 DRAY_ABI_ASSERT(sizeof(struct dray_item_result) == 32, "item result");
 DRAY_ABI_ASSERT(sizeof(struct dray_publish) == 32, "publish record is one item row");
 DRAY_ABI_ASSERT(sizeof(struct dray_copy_to) == 16, "copy target fits the key");
+DRAY_ABI_ASSERT(sizeof(struct dray_quarantine_at) == 16, "quarantined lease fits the key");
 DRAY_ABI_ASSERT(sizeof(struct dray_u_head) == 3 * DRAY_LINE, "U head");
 DRAY_ABI_ASSERT(sizeof(struct dray_geometry) == 64, "geometry");
 DRAY_ABI_ASSERT(sizeof(struct dray_m_head) == 5 * DRAY_LINE, "M head");

@@ -62,6 +62,16 @@ static inline uint32_t state_see(const uint32_t *word)
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* [KNOWN] */
+static inline void word_publish(uint64_t *word, uint64_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
+}
+static inline uint64_t word_see(const uint64_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
 /* [STAT] a counter with one writing thread */
 static inline void stat_add(uint64_t *c, uint64_t n)
 {

@@ -83,6 +83,7 @@ static int64_t slab_make(struct store *s, struct pool *p, const struct class_key
     slab_give(&s->slabs, (uint32_t)idx);
     return rc;
   }
+  bar_slab_made(s, p, (uint32_t)idx);
   *bytes = ask;
   return idx;
 }

@@ -9,12 +9,12 @@
 
 #include "include/priv/bits.h"
 
-int arena_map(struct arena *a, int fd, uint64_t bytes, bool dense, const char *name, struct err *e)
+static int map(struct arena *a, int fd, uint64_t bytes, bool dense, bool kept, const char *name, struct err *e)
 {
   struct stat st;
   if (fstat(fd, &st) < 0)
     return err_set(e, -errno, "store: arena %s: fd %d: %s", name, fd, strerror(errno));
-  if ((uint64_t)st.st_size > 0 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, st.st_size) < 0)
+  if (!kept && st.st_size > 0 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, st.st_size) < 0)
     return err_set(e, -errno, "store: arena %s: cannot clear it: %s", name, strerror(errno));
   if ((uint64_t)st.st_size < bytes && ftruncate(fd, (off_t)bytes) < 0)
     return err_set(e, -errno, "store: arena %s: needs %llu bytes, has %llu, cannot grow: %s", name,
@@ -28,6 +28,16 @@ int arena_map(struct arena *a, int fd, uint64_t bytes, bool dense, const char *n
   a->base = base;
   a->bytes = bytes;
   return 0;
+}
+
+int arena_map(struct arena *a, int fd, uint64_t bytes, bool dense, const char *name, struct err *e)
+{
+  return map(a, fd, bytes, dense, false, name, e);
+}
+
+int arena_map_kept(struct arena *a, int fd, uint64_t bytes, const char *name, struct err *e)
+{
+  return map(a, fd, bytes, false, true, name, e);
 }
 
 void arena_unmap(struct arena *a)

@@ -117,6 +117,8 @@ static int audit_slab(struct audit *a, uint32_t idx)
       return BROKEN(a, "slab %#x: the free list is broken at %u", r->id, i);
   if (unused + used != r->fresh)
     return BROKEN(a, "slab %#x: %u free and %u used slots are not %u", r->id, unused, used, r->fresh);
+  if (!bar_audit(s, idx))
+    return BROKEN(a, "slab %#x: its books say %u barred slots, which its bad memory does not bear out", r->id, r->bad);
   bool avail = own->class && r->state == SLAB_LIVE && slab_has_room(r), kept = !r->used;
   if (avail == list_empty(&own->avail) || kept == list_empty(&own->kept))
     return BROKEN(a, "slab %#x: %u of %u slots used, but avail %d, kept %d", r->id, used, r->slots,

@@ -20,6 +20,8 @@ static void slot_hold(struct store *s, struct slot_ref r, uint32_t cell, uint64_
   struct pool *p = store_pool_of(s, r.slab);
   LOCKED(&p->lock);
   pool_slot_hold(s, p, r, cell, len, now_ms);
+  if (UNLIKELY(bar_covers(s, slab_index(r.slab), r.slot))) /* since it was looked at */
+    s->cells.rec[cell].state = CELL_QUARANTINED;
 }
 
 static void copy_let_go(struct store *s, struct store_copy copy, uint64_t len, struct doomed *d)
@@ -127,6 +129,8 @@ unsigned store_find(struct store *s, uint32_t tenant, const uint8_t key[16], uin
 unsigned cell_list(struct store *s, uint64_t hash, const struct cell_new *n, uint8_t state, struct slot_ref slot,
                    uint32_t now_ms, uint32_t old, struct cell_facts *ret_facts, struct doomed *d)
 {
+  if (UNLIKELY(store_slot_bad(s, slot, NULL)))
+    return DRAY_POISONED;
   uint32_t idx = cell_take(&s->cells);
   if (!idx)
     return DRAY_LIMIT;
@@ -198,6 +202,8 @@ static unsigned copy_change(struct store *s, const struct cell_facts *f, struct 
     why = DRAY_EXISTS;
   else if (at < 0 && c->copies == STORE_COPIES)
     why = DRAY_LIMIT;
+  else if (UNLIKELY(store_slot_bad(s, to, NULL)))
+    why = DRAY_POISONED;
   else if (pool_index_put(s, c, copy) < 0)
     why = DRAY_IO_ERROR;
   if (why == DRAY_REASON_OK) {
@@ -292,4 +298,28 @@ unsigned store_quarantine(struct store *s, const struct cell_facts *f)
     return DRAY_STALE_GENERATION;
   cell_quarantine(s, c);
   return DRAY_REASON_OK;
+}
+
+bool cell_bad_copy(struct store *s, uint64_t hash, uint32_t idx, uint32_t gen, struct store_copy copy,
+                   struct cell_facts *ret_facts)
+{
+  struct doomed d = {0};
+  struct shard *sh = directory_shard(&s->directory, hash);
+  pthread_mutex_lock(&sh->lock);
+  struct cell_rec *c = &s->cells.rec[idx];
+  bool same = directory_lists(&s->directory, hash, idx) && c->gen == gen;
+  int at = same ? cell_copy_in(c, copy.pool) : -1;
+  same = at >= 0 && c->slab[at] == copy.slab && cell_copy(c, (unsigned)at).slot == copy.slot;
+  if (same) {
+    cell_facts_get(c, idx, ret_facts);
+    if (c->copies == 1) {
+      cell_quarantine(s, c);
+    } else {
+      cell_copy_del(c, (unsigned)at);
+      copy_let_go(s, copy, c->len, &d);
+    }
+  }
+  pthread_mutex_unlock(&sh->lock);
+  pool_bury(s, &d);
+  return same;
 }

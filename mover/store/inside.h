@@ -4,6 +4,7 @@
 #define MOVER_STORE_INSIDE_H
 
 #include "mover/store/arena.h"
+#include "mover/store/bar.h"
 #include "mover/store/cell.h"
 #include "mover/store/directory.h"
 #include "mover/store/lease.h"
@@ -20,6 +21,7 @@ struct store {
   struct cells cells;
   struct slabs slabs;
   struct leases leases;
+  struct bars bars;
   struct pool pool[STORE_POOLS_MAX];
   uint32_t pools;
   uint64_t found, skipped; /* on disk, at start */

@@ -217,3 +217,17 @@ void lease_close(struct leases *t, uint32_t session)
   while (t->purse[session].avail)
     block_give(t, &t->purse[session], t->purse[session].avail - 1);
 }
+
+uint32_t lease_in(struct leases *t, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                  struct lease_info *ret_lease, uint32_t n)
+{
+  uint32_t k = 0;
+  uint32_t i = session >= LEASE_SESSIONS ? 0 : *cursor ? *cursor : t->purse[session].head;
+  for (; i && k < n; i = t->rec[i].next) {
+    const struct lease_rec *r = &t->rec[i];
+    if (r->slab == slab && range_overlaps(r->off, r->len, off, len))
+      ret_lease[k++] = lease_info_of(r, i);
+  }
+  *cursor = i;
+  return k;
+}

@@ -61,6 +61,9 @@ uint64_t leases_count(struct leases *t);
 unsigned lease_add(struct leases *t, const struct lease_info *l, uint64_t *ret_id);
 unsigned lease_find(struct leases *t, uint32_t session, uint64_t id, struct lease_info *ret_lease);
 unsigned lease_end(struct leases *t, uint32_t session, uint64_t id, struct lease_info *ret_lease);
+/* Those of the session that touch [off, off+len) of the slab. */
+uint32_t lease_in(struct leases *t, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                  struct lease_info *ret_lease, uint32_t n);
 unsigned lease_first(struct leases *t, uint32_t session, struct lease_info *ret_lease);
 /* The one after `id`, a lease of the session. */
 unsigned lease_next(struct leases *t, uint32_t session, uint64_t id, struct lease_info *ret_lease);

@@ -108,8 +108,7 @@ void pool_slab_link(struct store *s, struct pool *p, uint32_t idx, struct slot_c
   p->slabs++;
 }
 
-/* Off the list of the kept, when it is on it. */
-static void slab_unkeep(struct store *s, struct pool *p, uint32_t idx)
+void pool_slab_unkeep(struct store *s, struct pool *p, uint32_t idx)
 {
   struct slab *own = &s->slabs.own[idx];
   if (list_empty(&own->kept))
@@ -124,7 +123,7 @@ void pool_slab_unlink(struct store *s, struct pool *p, uint32_t idx)
   struct slab_rec *r = &s->slabs.rec[idx];
   struct slab *own = &s->slabs.own[idx];
   struct share *sh = &p->share[r->tenant];
-  slab_unkeep(s, p, idx);
+  pool_slab_unkeep(s, p, idx);
   list_remove(&own->avail);
   if (own->class) {
     uint32_t moved = class_unlink(own->class, own->class_pos);
@@ -190,7 +189,7 @@ static void slab_loosened(struct store *s, struct pool *p, uint32_t idx, struct 
 struct slot_ref pool_slot_take(struct store *s, struct pool *p, uint32_t idx)
 {
   struct slab_rec *r = &s->slabs.rec[idx];
-  slab_unkeep(s, p, idx);
+  pool_slab_unkeep(s, p, idx);
   uint32_t slot = slab_slot_take(&s->slabs, idx);
   if (!slab_has_room(r))
     list_remove(&s->slabs.own[idx].avail);
@@ -230,6 +229,8 @@ void pool_slot_unpin(struct store *s, struct pool *p, struct slot_ref r, struct 
     slab_slot_give(&s->slabs, idx, r.slot);
     slab_loosened(s, p, idx, d);
   }
+  if (UNLIKELY(s->slabs.rec[idx].bad))
+    bar_settle(s, p, idx, d);
 }
 
 void pool_slot_hold(struct store *s, struct pool *p, struct slot_ref r, uint32_t cell, uint64_t len, uint32_t now_ms)
@@ -254,4 +255,6 @@ void pool_slot_detach(struct store *s, struct pool *p, struct slot_ref r, uint64
     slab_slot_give(&s->slabs, idx, r.slot);
     slab_loosened(s, p, idx, d);
   }
+  if (UNLIKELY(s->slabs.rec[idx].bad))
+    bar_settle(s, p, idx, d);
 }

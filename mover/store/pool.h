@@ -70,6 +70,8 @@ static inline struct store_copy slot_copy(const struct pool *p, struct slot_ref 
 uint64_t pool_left(const struct pool *p);
 /* A slab whose record is filled joins the books; class NULL: adopted. class_reserve was called. */
 void pool_slab_link(struct store *s, struct pool *p, uint32_t idx, struct slot_class *class);
+/* Off the list of the kept, when it is on it. */
+void pool_slab_unkeep(struct store *s, struct pool *p, uint32_t idx);
 void pool_slab_unlink(struct store *s, struct pool *p, uint32_t idx);
 /* Takes a slot; there is one. */
 struct slot_ref pool_slot_take(struct store *s, struct pool *p, uint32_t idx);

@@ -52,6 +52,7 @@ struct slab_rec {
   uint32_t held;
   uint32_t idle;  /* HELD without pins: what can be moved out */
   uint32_t stamp; /* ms when a slot of it was last pinned */
+  uint32_t bad;   /* barred slots: bar.h */
 };
 _Static_assert(sizeof(struct slab_rec) == 72, "slab record");
 

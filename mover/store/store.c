@@ -14,7 +14,7 @@
 #define CELLS_MAX (1u << 31)
 #define LEASES_DEFAULT (1u << 20)
 
-static const char *const arena_names[ARENA_COUNT] = {"cells", "buckets", "slabs", "slots", "leases", "names"};
+static const char *const arena_names[ARENA_COUNT] = {"cells", "buckets", "slabs", "slots", "leases", "names", "bad"};
 
 static uint32_t cells_max(const struct store_config *cfg)
 {
@@ -37,6 +37,7 @@ void store_arena_bytes(const struct store_config *cfg, uint64_t ret_bytes[ARENA_
   ret_bytes[ARENA_SLOTS] = align_up(slabs_row_bytes(slabs_max(cfg)), PAGE_BYTES);
   ret_bytes[ARENA_LEASES] = align_up(leases_bytes(leases_max(cfg)), PAGE_BYTES);
   ret_bytes[ARENA_NAMES] = align_up(names_bytes(), PAGE_BYTES);
+  ret_bytes[ARENA_BAD] = align_up(bars_bytes(), PAGE_BYTES);
 }
 
 static int config_check(const struct store_config *cfg, struct err *e)
@@ -57,7 +58,9 @@ static int arenas_map(struct store *s, const struct store_config *cfg, const int
   uint64_t bytes[ARENA_COUNT];
   store_arena_bytes(cfg, bytes);
   for (int i = 0; i < ARENA_COUNT; i++) {
-    int rc = arena_map(&s->arena[i], fd[i], bytes[i], i == ARENA_CELLS || i == ARENA_SLOTS, arena_names[i], e);
+    int rc = i == ARENA_BAD
+                 ? arena_map_kept(&s->arena[i], fd[i], bytes[i], arena_names[i], e)
+                 : arena_map(&s->arena[i], fd[i], bytes[i], i == ARENA_CELLS || i == ARENA_SLOTS, arena_names[i], e);
     if (rc < 0)
       return rc;
   }
@@ -68,6 +71,7 @@ static int arenas_map(struct store *s, const struct store_config *cfg, const int
 static int tables_init(struct store *s, const struct store_config *cfg)
 {
   cells_init(&s->cells, s->arena[ARENA_CELLS].base, cells_max(cfg));
+  bars_init(&s->bars, s->arena[ARENA_BAD].base);
   int rc = names_init(&s->names, s->arena[ARENA_NAMES].base);
   int rc2 = directory_init(&s->directory, s->arena[ARENA_BUCKETS].base, &s->cells, cfg->seed);
   int rc3 = slabs_init(&s->slabs, s->arena[ARENA_SLABS].base, s->arena[ARENA_SLOTS].base, slabs_max(cfg));
@@ -100,9 +104,13 @@ int store_new(const struct store_config *cfg, const int arena_fd[ARENA_COUNT], c
   rc = tables_init(s, cfg);
   if (rc < 0)
     err_set(e, rc, "store: cannot set up its tables: %s", strerror(-rc));
+  if (rc == 0)
+    bars_begin(s);
   for (uint32_t i = 0; rc == 0 && i < s->pools; i++)
     if (s->pool[i].cfg.dev->caps.persistent)
       rc = rebuild_pool(s, &s->pool[i], e);
+  if (rc == 0)
+    bar_found(s);
   if (rc == 0)
     rebuild_end(s);
   if (rc < 0) {
@@ -133,6 +141,7 @@ struct store *store_free(struct store *s)
   slabs_destroy(s);
   for (uint32_t i = 0; i < s->pools; i++)
     pool_deinit(&s->pool[i]);
+  bars_deinit(&s->bars);
   leases_deinit(&s->leases);
   slabs_deinit(&s->slabs);
   directory_deinit(&s->directory);
@@ -177,6 +186,7 @@ void store_slot_mem(struct store *s, struct slot_ref r, struct slot_mem *ret_mem
                                .mem = &s->slabs.own[slab_index(r.slab)].mem,
                                .off = r.slot * rec->slot_bytes,
                                .slot_bytes = rec->slot_bytes,
+                               .tenant = rec->tenant,
                                .pool = rec->pool,
                                .tier = p->cfg.tier,
                                .attendable = p->cfg.attendable};
@@ -241,6 +251,11 @@ unsigned store_lease_end(struct store *s, uint32_t session, uint64_t id, bool ke
     store_unpin(s, l.slot);
   *ret_lease = l;
   return DRAY_REASON_OK;
+}
+uint32_t store_lease_in(struct store *s, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                        struct lease_info *ret_lease, uint32_t n)
+{
+  return lease_in(&s->leases, session, slab, off, len, cursor, ret_lease, n);
 }
 unsigned store_lease_first(struct store *s, uint32_t session, struct lease_info *ret_lease)
 {

@@ -38,8 +38,17 @@
 
 struct store;
 
-/* Arenas, each a memfd of the keeper. */
-enum store_arena { ARENA_CELLS, ARENA_BUCKETS, ARENA_SLABS, ARENA_SLOTS, ARENA_LEASES, ARENA_NAMES, ARENA_COUNT };
+/* Arenas, each a memfd of the keeper. What is in ARENA_BAD outlives a worker; the others start empty. */
+enum store_arena {
+  ARENA_CELLS,
+  ARENA_BUCKETS,
+  ARENA_SLABS,
+  ARENA_SLOTS,
+  ARENA_LEASES,
+  ARENA_NAMES,
+  ARENA_BAD,
+  ARENA_COUNT
+};
 
 struct store_pool_config {
   char name[32];
@@ -118,6 +127,7 @@ struct slot_mem {
   const struct slab_mem *mem;
   uint64_t off; /* of the slot in the slab */
   uint64_t slot_bytes;
+  uint32_t tenant; /* whose slab it is */
   uint8_t pool, tier;
   bool attendable;
 };
@@ -235,6 +245,50 @@ unsigned store_lease_first(struct store *s, uint32_t session, struct lease_info 
 unsigned store_lease_next(struct store *s, uint32_t session, uint64_t id, struct lease_info *ret_lease);
 /* The session is gone and has no lease left: what was set aside for it is anybody's. */
 void store_lease_close(struct store *s, uint32_t session);
+
+/* The session's leases on [off, off+len) of a slab, from *cursor (0 at first; 0 again at the end) on. The session must
+   not gain or end leases in between. */
+uint32_t store_lease_in(struct store *s, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                        struct lease_info *ret_lease, uint32_t n);
+
+/* ---- bad memory ---- */
+/* What was hit. */
+struct store_hit {
+  uint64_t unit;    /* bytes that are bad together: a power of two */
+  uint64_t when_ms; /* since 1970 */
+  bool proven;      /* the mover saw it itself; otherwise it is a tenant's word about its own cell */
+};
+/* The part of a bad unit that lies in one slab. */
+struct store_bad {
+  uint32_t slab; /* id */
+  uint8_t pool, proven;
+  uint8_t live;      /* its memory is still here, barred */
+  uint8_t fresh;     /* only in the answer of a hit: it was not known before */
+  uint64_t off, len; /* in the slab */
+  uint64_t dev_off;  /* of that on the device; memory tiers: meaningless */
+  uint64_t unit, when_ms;
+  uint32_t tenant;       /* whose slab it is */
+  uint32_t slots, cells; /* barred; quarantined, or robbed of this copy */
+  uint8_t key[16];       /* of the first of these cells */
+  uint64_t cell_off;     /* first bad byte in it */
+};
+/* The unit around that byte of the mover's own memory is bad: bars every slot that it overlaps, in whatever slab, for
+   ever; a cell there loses this copy, or is QUARANTINED when it has no other. Returns in how many slabs that was news
+   or known (0: no slab is there), the first n of them in ret_bad. */
+uint32_t store_poison_at(struct store *s, uintptr_t addr, const struct store_hit *h, struct store_bad *ret_bad,
+                         uint32_t n);
+/* The same for a byte of a slab that has no address, or may have one. The caller has a pin in it. */
+uint32_t store_poison_in(struct store *s, uint32_t slab, uint64_t off, const struct store_hit *h,
+                         struct store_bad *ret_bad, uint32_t n);
+/* Is the slot barred. ret_proven may be NULL. The caller keeps the slab. */
+bool store_slot_bad(struct store *s, struct slot_ref slot, bool *ret_proven);
+/* Bad units known, dead ones too, from *cursor on (0 at first; 0 again at the end). */
+uint32_t store_bad_list(struct store *s, uint32_t *cursor, struct store_bad *ret_bad, uint32_t n);
+struct bad_sums {
+  uint64_t units, cells;           /* ever, as far back as is remembered */
+  uint64_t live_units, live_bytes; /* barred now */
+};
+void store_bad_sums(struct store *s, struct bad_sums *ret_sums);
 
 /* ---- looking in from outside ---- */
 struct pool_stats {

@@ -61,7 +61,10 @@ static int64_t slab_to_give(struct store *s, struct pool *p, const struct share 
     const struct slab_rec *r = &s->slabs.rec[idx];
     /* one that was begun before goes first */
     uint64_t age = (uint64_t)(r->state == SLAB_RECLAIMING) << 32 | (uint32_t)(p->now_ms - r->stamp);
-    if (r->used && r->idle == r->used && (best < 0 || age > best_age)) {
+    /* barred slots stay behind; only a slab whose memory is its own goes with them */
+    bool whole = r->idle == r->used || (UNLIKELY(r->bad) && r->idle && p->cfg.dev->caps.isolation == DEV_PER_SLAB &&
+                                        r->idle + bar_resting(s, idx) == r->used);
+    if (r->used && whole && (best < 0 || age > best_age)) {
       best = idx;
       best_age = age;
     }

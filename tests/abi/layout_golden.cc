@@ -70,6 +70,7 @@ TEST(Layout, ItemsAreWhatTheyWere)
   AT(dray_item_result, reason, 24);
   AT(dray_item_result, path, 26);
   AT(dray_item_result, tier, 27);
+  AT(dray_item_result, detail, 28);
 }
 TEST(Layout, NumbersAreStable)
 {

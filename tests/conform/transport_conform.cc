@@ -50,9 +50,13 @@ struct xfer MakeXfer(uint8_t op, const struct slab_mem *m, uint64_t off, const s
   return x;
 }
 
+static std::string fault_script = "none";
+void conform_fault(const std::string &script) { fault_script = script; }
+
 void Conform::SetUp()
 {
   setup_ = conform_setup();
+  setup_.fault = fault_script;
   std::string t = setup_.root + "/dray-conform-XXXXXX";
   if (!mkdtemp(t.data()))
     GTEST_SKIP() << setup_.root << ": " << strerror(errno);
@@ -84,7 +88,19 @@ void Conform::TearDown()
   if (!dir_.empty())
     std::filesystem::remove_all(dir_);
 }
-int Conform::Open() { return setup_.transport->cold->open(&cfg_, &err_, &dev_); }
+int Conform::Open()
+{
+  struct dev *plain = nullptr;
+  int r = setup_.transport->cold->open(&cfg_, &err_, &plain);
+  if (r == 0 && setup_.fault != "none") {
+    r = fault_wrap(plain, setup_.fault.c_str(), cfg_.lanes, &err_, &dev_);
+    if (r)
+      plain->cold->close(plain);
+  } else if (r == 0) {
+    dev_ = plain;
+  }
+  return r;
+}
 void Conform::Close()
 {
   if (!dev_)

@@ -26,9 +26,12 @@ struct ConformSetup {
   bool lockable = true; // a second open is -EBUSY
   std::string owner;
   bool buffered = false, no_uring = false;
+  std::string fault; // CONFORM_FAULT: the script of a fault device around it
   uint8_t path_aligned = DRAY_PATH_CPU_NT, path_unaligned = DRAY_PATH_CPU_NT;
 };
 ConformSetup conform_setup();
+// A fault device around each one that is opened; "none": none.
+void conform_fault(const std::string &script);
 
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kSlab = 4 * kMiB;

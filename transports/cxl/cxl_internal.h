@@ -6,6 +6,7 @@
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 #include "transports/addressable.h"
+#include "transports/cxl/bad.h"
 #include "transports/extent.h"
 #include "transports/transport.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "base/copy.h"
@@ -65,6 +66,26 @@ static int device_shape(const struct cxl_dev *d, const struct stat *st, struct e
   return 0;
 }
 
+/* Units that the kernel knows to be bad are taken out for good; what it does not say is found by who touches it. */
+static void device_bad(struct cxl_dev *d, const struct stat *st)
+{
+  struct dev_caps *caps = &d->addr.dev.caps;
+  char dir[64];
+  struct err e = {{0}};
+  CLEAN_PTR struct dax_bad *bad = calloc(DAX_BAD_MAX, sizeof *bad);
+  if (!S_ISCHR(st->st_mode) || !bad)
+    return;
+  snprintf(dir, sizeof dir, "/sys/dev/char/%u:%u", major(st->st_rdev), minor(st->st_rdev));
+  int n = dax_bad_ranges(dir, d->mapped, &e, bad);
+  if (n < 0 && n != -ENOENT)
+    snprintf(caps->note, sizeof caps->note, "known bad memory cannot be listed: %.110s", e.text);
+  if (n <= 0)
+    return;
+  uint64_t out = dax_bad_leave_out(&d->map, caps->unit, bad, (uint32_t)n);
+  caps->capacity -= out * caps->unit;
+  snprintf(caps->note, sizeof caps->note, "%llu units of known bad memory are left out", (unsigned long long)out);
+}
+
 static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
 {
   struct stat st;
@@ -99,6 +120,7 @@ static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct er
   caps->emulated = emulated;
   if (emulated)
     snprintf(caps->note, sizeof caps->note, "emulated: a file stands in for a CXL device");
+  device_bad(d, &st);
   return 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include <dray/dray.h>
+
 extern "C" {
 #include "ring/take.h"
 }
@@ -183,3 +185,35 @@ TEST(Take, PublishRecordIsChecked)
   EXPECT_EQ(check(), (unsigned)DRAY_BAD_RESERVED);
 }
 }  // namespace
+
+TEST(Take, QuarantineByLeaseNeedsAUnitALengthAndAKeyThatIsALease)
+{
+  struct dray_sqe s = {};
+  dray_prep_quarantine_lease(&s, 7, 4096, 1, 4096);
+  s.ver = 1;
+  EXPECT_EQ(12u, s.arg);
+  EXPECT_EQ((unsigned)DRAY_REASON_OK, take_check(&s));
+  struct dray_sqe t = s;
+  t.len = 0;
+  EXPECT_EQ((unsigned)DRAY_ZERO_LENGTH, take_check(&t));
+  for (uint32_t arg : {1u, 5u, 31u, 64u, UINT32_MAX}) {
+    t = s;
+    t.arg = arg;
+    EXPECT_EQ((unsigned)DRAY_OUT_OF_RANGE, take_check(&t)) << arg;
+  }
+  for (uint32_t arg : {6u, 30u}) {
+    t = s;
+    t.arg = arg;
+    EXPECT_EQ((unsigned)DRAY_REASON_OK, take_check(&t)) << arg;
+  }
+  t = s;
+  t.key[15] = 1;
+  EXPECT_EQ((unsigned)DRAY_BAD_RESERVED, take_check(&t));
+  t = s;
+  t.arg = 0;
+  t.key[15] = 1;
+  EXPECT_EQ((unsigned)DRAY_REASON_OK, take_check(&t)) << "a cell's key is any 16 bytes";
+  t = s;
+  t.tier = DRAY_TIER_DRAM;
+  EXPECT_EQ((unsigned)DRAY_BAD_TIER, take_check(&t));
+}

@@ -6,10 +6,13 @@
 
 #include <cstring>
 #include <fstream>
+#include <set>
+#include <vector>
 
 #include "tests/unit/transports/scratch.h"
 
 extern "C" {
+#include "transports/cxl/bad.h"
 #include "transports/cxl/dax.h"
 }
 
@@ -163,4 +166,91 @@ TEST_F(Dax, GarbageInSysfsIsNoDevice)
   Put("size", "-5");
   EXPECT_EQ(-ENODEV, dax_read_sysfs(dir.path.c_str(), &e, &i));
   EXPECT_EQ(-ENODEV, dax_read_sysfs("/nowhere", &e, &i));
+}
+
+// A region with a list of bad sectors, and a device somewhere in it.
+class DaxBad : public ::testing::Test {
+protected:
+  Scratch dir;
+  std::string region = dir.path + "/region0", dev = region + "/dax0.0/dax/dax0.0";
+  struct err e = {};
+  std::vector<struct dax_bad> bad = std::vector<struct dax_bad>(DAX_BAD_MAX);
+  void SetUp() override
+  {
+    std::filesystem::create_directories(dev);
+    Set(region + "/resource", "0x100000000");
+    Set(dev + "/resource", "0x100200000"); // 2 MiB into the region
+  }
+  static void Set(const std::string &file, const std::string &text) { std::ofstream(file) << text << "\n"; }
+  void List(const std::string &text) { std::ofstream(region + "/badblocks") << text; }
+  int Read(uint64_t size = 64 << 20) { return dax_bad_ranges(dev.c_str(), size, &e, bad.data()); }
+};
+
+TEST_F(DaxBad, NoListIsNoNews)
+{
+  EXPECT_EQ(-ENOENT, Read());
+  List("");
+  EXPECT_EQ(0, Read());
+}
+TEST_F(DaxBad, SectorsOfTheRegionBecomeBytesOfTheDevice)
+{
+  List("4096 8\n4104 1\n8192 2048\n");
+  ASSERT_EQ(3, Read());
+  EXPECT_EQ(0u, bad[0].off);
+  EXPECT_EQ(4096u, bad[0].len);
+  EXPECT_EQ(4096u, bad[1].off);
+  EXPECT_EQ(512u, bad[1].len);
+  EXPECT_EQ(2u << 20, bad[2].off);
+  EXPECT_EQ(1u << 20, bad[2].len);
+}
+TEST_F(DaxBad, WhatLiesOutsideTheDeviceIsCutOff)
+{
+  List("0 1\n4095 2\n135167 8\n200000 4\n"); // before it; across its start; across its end; behind it
+  ASSERT_EQ(2, Read());
+  EXPECT_EQ(0u, bad[0].off);
+  EXPECT_EQ(512u, bad[0].len);
+  EXPECT_EQ((64u << 20) - 512, bad[1].off);
+  EXPECT_EQ(512u, bad[1].len);
+}
+TEST_F(DaxBad, ADeviceOfSeveralRangesIsFollowed)
+{
+  for (int i : {0, 1})
+    std::filesystem::create_directories(dev + "/mapping" + std::to_string(i));
+  Set(dev + "/mapping0/start", "0x100400000");
+  Set(dev + "/mapping0/end", "0x1005fffff");
+  Set(dev + "/mapping0/page_offset", "0x200"); // its second half lies first
+  Set(dev + "/mapping1/start", "0x100800000");
+  Set(dev + "/mapping1/end", "0x1009fffff");
+  Set(dev + "/mapping1/page_offset", "0");
+  List("8192 1\n16384 1\n12288 1\n");
+  ASSERT_EQ(2, Read(4 << 20));
+  EXPECT_EQ(2u << 20, bad[0].off);
+  EXPECT_EQ(0u, bad[1].off);
+}
+TEST_F(DaxBad, AListThatIsNoneIsRefusedWithItsLine)
+{
+  for (const char *t : {"x\n", "1\n", "1 \n", "1 2 3\n", "-1 2\n", "1 -2\n", "1 0\n", "36028797018963968 1\n",
+                        "1 36028797018963968\n", "99999999999999999999 1\n", "1 2"}) {
+    List(t);
+    EXPECT_EQ(-EINVAL, Read()) << t;
+    EXPECT_NE(nullptr, strstr(e.text, "need SECTOR COUNT")) << t;
+  }
+  List("1 2\n");
+  std::filesystem::remove(dev + "/resource");
+  EXPECT_EQ(-ENOENT, Read());
+  Set(dev + "/resource", "soon");
+  EXPECT_EQ(-EINVAL, Read());
+}
+TEST_F(DaxBad, UnitsWithABadByteAreLeftOutOnce)
+{
+  struct extent_map m;
+  ASSERT_EQ(0, extent_map_init(&m, 8, 0));
+  const struct dax_bad list[] = {{100, 1}, {4096, 512}, {(2 << 20) - 512, 1024}, {6 << 20, 4 << 20}};
+  EXPECT_EQ(4u, dax_bad_leave_out(&m, 2 << 20, list, 4));
+  uint64_t at;
+  std::set<uint64_t> got;
+  while (!extent_alloc(&m, 1, &at))
+    got.insert(at);
+  EXPECT_EQ((std::set<uint64_t>{2, 5, 6, 7}), got);
+  extent_map_deinit(&m);
 }

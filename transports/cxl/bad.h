@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel already knows to be bad of a device-dax device. An empty list proves nothing. */
+#ifndef TRANSPORTS_CXL_BAD_H
+#define TRANSPORTS_CXL_BAD_H
+
+#include <stdint.h>
+
+#include "include/priv/err.h"
+#include "transports/extent.h"
+
+#define DAX_BAD_MAX 1024u
+
+/* In the device: bytes, as far as they lie in it. */
+struct dax_bad {
+  uint64_t off, len;
+};
+
+/* dir: the device's sysfs directory. Its region's `badblocks` (512-byte sectors from the region's start) becomes ranges
+   of the device. How many (at most DAX_BAD_MAX are given); -ENOENT: the region keeps no list; -EACCES: the list is
+   there, but the addresses to read it by are root's; -EINVAL: it is not understood. e says which file. */
+int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad ret_bad[DAX_BAD_MAX]);
+/* Takes the units that these ranges lie in out of a map of free units; how many. */
+uint64_t dax_bad_leave_out(struct extent_map *m, uint64_t unit, const struct dax_bad *bad, uint32_t n);
+#endif

@@ -33,6 +33,17 @@
 #include "ring/doorbell.h"
 #include "ring/region.h"
 
+/* _exit would lose a coverage build's counters. */
+#ifdef DRAY_COVERAGE
+extern void __gcov_dump(void);
+static void coverage_keep(void)
+{
+  __gcov_dump();
+}
+#else
+static void coverage_keep(void) {}
+#endif
+
 #define QUIESCE_MS 10000u
 #define RESTART_BURST 5          /* workers that may die */
 #define RESTART_WINDOW_MS 30000u /* within this, before the keeper gives up */
@@ -222,7 +233,9 @@ static int start_worker(struct keeper *k, struct err *e)
     if (getppid() != keeper)
       _exit(1);
     prctl(PR_SET_NAME, "drayd-worker");
-    _exit(daemon_run(&k->seed));
+    int code = daemon_run(&k->seed);
+    coverage_keep();
+    _exit(code);
   }
   close(pair[1]);
   k->channel = pair[0];

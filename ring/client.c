@@ -292,6 +292,10 @@ void dray_seen(struct dray *d)
     return;
   if (d->cache[d->at].type == DRAY_DONE)
     d->out--;
+  /* slabs are announced on the socket: one that polls and never asks for an address would let it run full, and then no
+     MAP of a new slab is granted any more */
+  if (d->cache[d->at].path == DRAY_PATH_MAP && ++d->maps % CLIENT_MAPS == 0 && client_drain(d) < 0)
+    d->dead = true;
   d->at++;
   if (LIKELY(!d->made_up))
     wire_in_release(&d->cq, d->cached - d->at); /* [CQC] */

@@ -8,6 +8,7 @@
 #include "ring/handshake.h"
 #include "ring/wire.h"
 
+#define CLIENT_MAPS 64u /* MAP completions between two looks at the socket */
 #define CLIENT_CACHE 64u
 
 /* One slab this session has been lent, by slab index (id & 0xffff). */
@@ -35,6 +36,7 @@ struct dray {
   uint32_t timeout_ms;
   uint32_t seq;
   uint16_t epoch;
+  uint32_t maps; /* MAP completions seen */
   bool dead, fatal_told;
   bool made_up; /* the cache holds a FATAL of our own, not the ring's */
   struct dray_msg_reply last;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "tests/kit/mover.h"
@@ -346,6 +347,33 @@ TEST_F(Data, BatchSaysWhichItemsFailedAndWhy)
   EXPECT_EQ(res[2].reason, DRAY_OUT_OF_RANGE);
   EXPECT_EQ(res[3].reason, DRAY_BAD_RESERVED);
   EXPECT_EQ(res[4].reason, DRAY_REASON_OK);
+}
+
+/* Slabs are announced on a socket that an engine which only polls has no reason to look at. */
+TEST(DataSlabs, AnEngineThatOnlyPollsMayMapAnyNumberOfThem)
+{
+  Mover mover({.sets = {"tier.dram.slab_size=64KiB"}});
+  Engine e(mover);
+  ASSERT_EQ(e.error(), 0) << mover.log();
+  auto polled = [&](auto prepare) {
+    prepare(e.sqe());
+    EXPECT_EQ(dray_submit(e.d), 1);
+    const struct dray_cqe *c;
+    for (auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+         !(c = dray_peek(e.d)) && std::chrono::steady_clock::now() < end;) {
+    }
+    struct dray_cqe v = c ? *c : dray_cqe{};
+    dray_seen(e.d);
+    return v;
+  };
+  for (int i = 0; i < 600; i++) { /* a slab each */
+    Key k("s" + std::to_string(i));
+    auto c = polled([&](dray_sqe *q) { dray_prep_put(q, k.b, e.region.id, 0, 64 << 10, DRAY_TIER_DRAM); });
+    ASSERT_EQ(c.status, DRAY_OK) << i << ": " << kit::say(c);
+    auto m = polled([&](dray_sqe *q) { dray_prep_map(q, k.b, 0); });
+    ASSERT_EQ(m.status, DRAY_OK) << i << ": " << kit::say(m);
+    ASSERT_EQ(polled([&](dray_sqe *q) { dray_prep_unmap(q, m.object); }).status, DRAY_OK);
+  }
 }
 
 TEST_F(Data, BatchOfMapsGivesEveryLease)

@@ -62,7 +62,8 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .buffered = t->buffered,
                             .no_uring = t->no_uring,
                             .copy = &cfg->copy,
-                            .owner = t->owner};
+                            .owner = t->owner,
+                            .keep = t->keep};
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r == 0 && t->fault) {

@@ -186,6 +186,15 @@ int config_set_tier(struct config *c, struct config_tier *t, const char *key, co
     return set_text(c, value, &t->path);
   if (strcmp(key, "owner") == 0)
     return set_text(c, value, &t->owner);
+  if (strcmp(key, "keep") == 0) {
+    static const char *const words[] = {[DEV_KEEP_NO] = "no", [DEV_KEEP_YES] = "yes", [DEV_KEEP_FRESH] = "fresh"};
+    for (uint8_t i = 0; i < ARRAY_LEN(words); i++)
+      if (strcmp(value, words[i]) == 0) {
+        t->keep = i;
+        return 0;
+      }
+    return err_set(e, -EINVAL, "config: %s: '%s' is none of no yes fresh", name, value);
+  }
   if (strcmp(key, "fault") == 0) {
     struct err inner = {{0}};
     if (fault_check(value, &inner) < 0)

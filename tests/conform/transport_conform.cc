@@ -68,17 +68,27 @@ void Conform::SetUp()
   cfg_.depth = 16;
   cfg_.bounce_bytes = 4 * kMiB;
   cfg_.numa_node = -1;
+  cfg_.keep = setup_.keep;
   cfg_.buffered = setup_.buffered;
   cfg_.no_uring = setup_.no_uring;
   cfg_.path = setup_.has_path ? path_.c_str() : nullptr;
   cfg_.owner = setup_.owner.empty() ? nullptr : setup_.owner.c_str();
+  if (setup_.keep) // the directory takes 2 MiB of it
+    cfg_.capacity += 2 * kMiB;
   if (setup_.path_is_file) {
     int fd = open(path_.c_str(), O_CREAT | O_RDWR, 0600);
     ASSERT_GE(fd, 0);
     ASSERT_EQ(0, ftruncate(fd, static_cast<off_t>(cfg_.capacity)));
     close(fd);
   }
+  if (!setup_.device.empty()) {
+    path_ = setup_.device;
+    cfg_.path = path_.c_str();
+    if (setup_.keep)
+      cfg_.keep = DEV_KEEP_FRESH; // the first open of each test; what it reopens is to be found
+  }
   ASSERT_EQ(0, Open()) << err_.text;
+  cfg_.keep = setup_.keep;
   ASSERT_EQ(0, dev_->cold->start(dev_, &err_)) << err_.text;
   started_ = true;
 }

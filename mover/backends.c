@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "include/priv/bits.h"
+#include "mover/drain.h"
 #include "mover/fill.h"
 #include "transports/transport.h"
 
@@ -54,7 +55,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
     struct dev_config dc = {.name = t->name,
                             .path = t->path,
                             .capacity = t->capacity,
-                            .lanes = cfg->lanes,
+                            .lanes = MIN_OF(cfg->lanes + 1, DRAIN_LANES_MAX), /* one more: drain.h */
                             .depth = t->depth ? t->depth : 128,
                             .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
                             .numa_node = t->numa_node,
@@ -68,7 +69,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r == 0 && t->fault) {
       struct dev *plain = ret_dev[n];
-      r = fault_wrap(plain, t->fault, cfg->lanes, &inner, &ret_dev[n]);
+      r = fault_wrap(plain, t->fault, dc.lanes, &inner, &ret_dev[n]);
       if (r < 0)
         plain->cold->close(plain);
       else

@@ -208,7 +208,7 @@ uint32_t bar_resting(struct store *s, uint32_t idx)
 void bar_settle(struct store *s, struct pool *p, uint32_t idx, struct doomed *d)
 {
   struct slab_rec *r = &s->slabs.rec[idx];
-  if (!forgets(p) || r->used != r->bad || r->state == SLAB_DYING || bar_resting(s, idx) != r->bad)
+  if (!(forgets(p) || p->closed) || r->used != r->bad || r->state == SLAB_DYING || bar_resting(s, idx) != r->bad)
     return;
   rows_end(s, r->id);
   r->state = SLAB_RECLAIMING;

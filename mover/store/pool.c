@@ -167,7 +167,7 @@ void pool_slab_settle(struct store *s, struct pool *p, uint32_t idx, struct doom
 {
   struct slab_rec *r = &s->slabs.rec[idx];
   struct slab *own = &s->slabs.own[idx];
-  if (!own->class || own->class->kept || r->state == SLAB_RECLAIMING) {
+  if (!own->class || own->class->kept || r->state == SLAB_RECLAIMING || p->closed) {
     slab_doom(s, p, idx, d);
     return;
   }

@@ -155,7 +155,7 @@ mkdir -p "$work/own/job"
   printf 'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 GUEST_VARIANT=%q\n' "$variant"
   while IFS= read -r name; do
     printf 'export %q=%q\n' "$name" "${!name}"
-  done < <(compgen -e | grep -E '^(DRAY|GTEST|UBSAN|ASAN)_' || true)
+  done < <(compgen -e | grep -E '^(GUEST|GTEST|UBSAN|ASAN)_' || true)
   cat <<'BEGIN'
 mount -t tmpfs tmp /tmp
 mkdir -p /dev/shm /dev/pts
@@ -208,7 +208,7 @@ case $variant in
 esac
 mem=${mem:-2048}
 share_fs() {
-  dev+=(-fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap,readonly=on" -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
+  dev+=(-fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap,readonly=on" -device "virtio-9p-pci,bus=pcie.0,fsdev=$1,mount_tag=$1")
 }
 share_fs host /
 n=0

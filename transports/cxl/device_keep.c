@@ -158,6 +158,10 @@ int cxl_index_scan(struct dev *dev, const struct index_visitor *v, uint64_t *ret
 {
   struct cxl_dev *d = cxl_of(dev);
   const struct keep_place place = {.ctx = d, .make = make_found};
+  if (d->detached) { /* by an earlier worker's drain */
+    *ret_skipped = 0;
+    return 0;
+  }
   if (!d->keep.base)
     return -ENOTSUP;
   extent_map_reset(&d->map);

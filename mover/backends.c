@@ -64,7 +64,8 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .no_uring = t->no_uring,
                             .copy = &cfg->copy,
                             .owner = t->owner,
-                            .keep = t->keep};
+                            .keep = t->keep,
+                            .coherence = t->coherence};
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r == 0 && t->fault) {
@@ -106,7 +107,7 @@ void backends_store_config(const struct config *cfg, struct dev *const dev[CONFI
     const struct config_tier *t = &cfg->tier[i];
     snprintf(p->name, sizeof p->name, "%s", t->name);
     p->tier = (uint8_t)dray_tier_by_name(t->name);
-    p->attendable = dev[i]->caps.addressable && dev[i]->caps.isolation != DEV_HIDDEN &&
+    p->attendable = dev[i]->caps.addressable && !dev[i]->caps.incoherent && dev[i]->caps.isolation != DEV_HIDDEN &&
                     profile_attendable(&cfg->policy.profiles, p->tier);
     p->dev = dev[i];
     p->capacity = t->capacity && t->capacity < dev[i]->caps.capacity ? t->capacity : dev[i]->caps.capacity;

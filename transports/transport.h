@@ -49,6 +49,14 @@ struct dev_config {
   const struct copy_plan *copy; /* addressable: how to copy, measured or configured; NULL: copy_plan_default */
   const char *owner;            /* cxl single device or file: tenant that owns it; "shared": published cells only */
   uint8_t keep;                 /* enum dev_keep: cxl single device or file */
+  uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
+};
+
+/* Who keeps the caches of the hosts that share a device in step. */
+enum dev_coherence {
+  DEV_COHERENT = 0, /* the hardware */
+  DEV_SOFTWARE = 1, /* we: transports/cxl/share.h; needs keep. No engine maps it */
+  DEV_APART = 2,    /* nobody: no engine maps it */
 };
 
 /* Does a mapped device remember what is on it. */
@@ -65,6 +73,7 @@ struct dev_caps {
   uint32_t align;    /* I/O on whole multiples of this is zero-copy; anything else bounces */
   bool addressable;  /* slab_mem.base is valid: CPU loads and stores reach the bytes */
   bool persistent;   /* keeps an index (index_* ops work) */
+  bool incoherent;   /* addressable, but only the mover may: engines get copies */
   bool emulated;     /* stands in for a device: all output must say so */
   bool asynchronous; /* submit returns before the bytes are in place */
   enum dev_isolation isolation;

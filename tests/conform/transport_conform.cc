@@ -69,6 +69,7 @@ void Conform::SetUp()
   cfg_.bounce_bytes = 4 * kMiB;
   cfg_.numa_node = -1;
   cfg_.keep = setup_.keep;
+  cfg_.coherence = setup_.coherence;
   cfg_.buffered = setup_.buffered;
   cfg_.no_uring = setup_.no_uring;
   cfg_.path = setup_.has_path ? path_.c_str() : nullptr;

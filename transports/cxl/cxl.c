@@ -112,12 +112,23 @@ static int cxl_detach(struct dev *dev)
   return 0;
 }
 
+static int cxl_start(struct dev *dev, struct err *e)
+{
+  struct cxl_dev *d = cxl_of(dev);
+  int rc = addr_dev_start(dev, e);
+  if (!rc && d->keep.lines) {
+    cxl_hot_software(dev, &d->software);
+    dev->hot = &d->software;
+  }
+  return rc;
+}
+
 static const struct transport_cold cxl_cold = {
     .size = sizeof(struct transport_cold),
     .name = "cxl",
     .tier_default = DRAY_TIER_CXL,
     .open = cxl_open,
-    .start = addr_dev_start,
+    .start = cxl_start,
     .stop = addr_dev_stop,
     .quiesce = stub_quiesce,
     .close = cxl_close,

@@ -22,10 +22,11 @@ struct cxl_dev {
   void *base;
   uint64_t mapped;
   struct extent_map map;
-  struct keep keep;    /* base NULL: it remembers nothing */
-  bool scanned;        /* slabs may be made: what is there is known */
-  bool detached;       /* let go of, for good */
-  struct dax_bad *bad; /* DAX_BAD_MAX of them, until it is open */
+  struct keep keep;              /* base NULL: it remembers nothing */
+  struct transport_hot software; /* in use with software coherence */
+  bool scanned;                  /* slabs may be made: what is there is known */
+  bool detached;                 /* let go of, for good */
+  struct dax_bad *bad;           /* DAX_BAD_MAX of them, until it is open */
   uint32_t bad_n;
   /* directory */
   uint64_t used;
@@ -52,6 +53,8 @@ int cxl_zero(void *base, uint64_t bytes, struct guard_hit *ret_hit);
 int cxl_device_wipe(struct cxl_dev *d, uint64_t size, uint64_t align, struct err *e);
 /* Finds or makes the directory on the mapped device. */
 int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size, uint64_t align, struct err *e);
+/* hot_addressable, but that writes are flushed and reads begin with forgetting. */
+void cxl_hot_software(const struct dev *dev, struct transport_hot *ret_hot);
 int cxl_index_slab(struct dev *dev, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
                    const char *agent, uint8_t scope);
 int cxl_index_put(struct dev *dev, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);

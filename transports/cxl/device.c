@@ -139,6 +139,10 @@ static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct er
 
 int cxl_device_open(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
 {
+  if (cfg->coherence == DEV_SOFTWARE && !cfg->keep)
+    return err_set(e, -EINVAL, "pool %s: coherence: software needs a directory on the device: set keep: yes",
+                   cfg->name);
+  d->addr.dev.caps.incoherent = cfg->coherence != DEV_COHERENT;
   int rc = device_owner(&d->addr.dev.caps, cfg, e);
   if (rc)
     return rc;

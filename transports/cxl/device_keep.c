@@ -83,18 +83,22 @@ static void reserve_all_bad(struct cxl_dev *d)
 int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size, uint64_t align, struct err *e)
 {
   struct dev_caps *caps = &d->addr.dev.caps;
-  uint64_t units = d->mapped / caps->unit, own = keep_units(caps->unit, units);
+  uint64_t units = d->mapped / caps->unit, own;
+  bool lines = cfg->coherence == DEV_SOFTWARE;
   enum flush_by flush = caps->emulated ? FLUSH_NONE : flush_probe();
+  if (lines) /* another host's caches are no business of this kernel's, whatever the file is */
+    flush = flush_probe();
+  own = keep_units(caps->unit, units, lines);
   if (own >= units)
     return err_set(e, -EINVAL, "%s: %llu bytes are too few for a directory and one unit of %llu: set keep: no", d->path,
                    (unsigned long long)d->mapped, (unsigned long long)caps->unit);
   int rc = -ENOENT;
   if (cfg->keep == DEV_KEEP_YES)
-    rc = keep_open(&d->keep, d->base, caps->unit, units, caps->owner, flush, d->path, e);
+    rc = keep_open(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines, d->path, e);
   bool fresh = rc == -ENOENT;
   if (fresh) {
     rc = cxl_device_wipe(d, size, align, e);
-    if (!rc && keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush))
+    if (!rc && keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines))
       rc = err_set(e, -EIO, "%s: the memory of its directory is bad: set keep: no, or use another device", d->path);
   }
   if (rc)
@@ -109,6 +113,28 @@ int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size
     return err_set(e, rc, "%s: %s", d->path, strerror(-rc));
   reserve_all_bad(d);
   return 0;
+}
+
+/* ---- software coherence ---- */
+
+/* Nobody's stale line is read, nothing that was written waits in a cache. */
+static int software_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
+{
+  const struct cxl_dev *d = cxl_of(dev);
+  char *at = x->slab ? (char *)x->slab->base + x->slab_off : NULL;
+  if (x->op == XFER_READ)
+    flush_drop(d->keep.flush, at, x->bytes);
+  int rc = hot_addressable.submit(dev, lane, x);
+  if (!rc && x->op == XFER_WRITE)
+    flush_back(d->keep.flush, at, x->bytes);
+  return rc;
+}
+
+void cxl_hot_software(const struct dev *dev, struct transport_hot *ret_hot)
+{
+  (void)dev;
+  *ret_hot = hot_addressable;
+  ret_hot->submit = software_submit;
 }
 
 /* ---- ops ---- */

@@ -9,10 +9,12 @@
 #include "base/guard.h"
 #include "include/priv/cleanup.h"
 #include "include/priv/hash.h"
+#include "transports/cxl/share.h"
 
-uint64_t keep_units(uint64_t unit, uint64_t units)
+uint64_t keep_units(uint64_t unit, uint64_t units, bool lines)
 {
-  return (keep_cell_off(units, unit, units, 0) + unit - 1) / unit;
+  uint64_t end = lines ? keep_line_off(units, unit, units, 0) : keep_cell_off(units, unit, units, 0);
+  return (end + unit - 1) / unit;
 }
 
 /* ---- bytes, under the guard ---- */
@@ -65,7 +67,8 @@ static struct keep_super super_make(const struct keep *k, const char *owner)
                                       .bytes = k->unit * k->units,
                                       .entry_bytes = sizeof(struct keep_cell),
                                       .entries_per_unit = keep_entries_per_unit(k->unit),
-                                      .bad_rows = KEEP_BAD_ROWS};
+                                      .bad_rows = KEEP_BAD_ROWS,
+                                      .line_bytes = k->lines ? CACHE_LINE : 0};
   s.geometry_hash = hash_bytes(&s.geometry, sizeof s.geometry, KEEP_VERSION);
   s.generation = k->generation;
   memcpy(s.owner, owner, strnlen(owner, sizeof s.owner - 1));
@@ -90,9 +93,14 @@ static bool super_whole(const struct keep_super *s)
 }
 
 int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
-              const char *path, struct err *e)
+              bool lines, const char *path, struct err *e)
 {
-  struct keep o = {.base = base, .unit = unit, .units = units, .own = keep_units(unit, units), .flush = flush};
+  struct keep o = {.base = base,
+                   .unit = unit,
+                   .units = units,
+                   .own = keep_units(unit, units, lines),
+                   .lines = lines,
+                   .flush = flush};
   struct keep_super s[2], *have = NULL;
   bool ours = false;
   for (unsigned i = 0; i < 2; i++) {
@@ -113,7 +121,7 @@ int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const c
   if (have->geometry_hash != want.geometry_hash || memcmp(&have->geometry, &want.geometry, sizeof want.geometry))
     return err_set(e, -EINVAL,
                    "%s: its directory was made for %llu bytes in units of %llu, here are %llu in units of %llu: set "
-                   "capacity or the device's align back; %s",
+                   "capacity, coherence or the device's align back; %s",
                    path, (unsigned long long)have->geometry.bytes, (unsigned long long)have->geometry.unit,
                    (unsigned long long)(unit * units), (unsigned long long)unit, anew);
   if (strcmp(have->owner, want.owner))
@@ -126,10 +134,16 @@ int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const c
   return 0;
 }
 
-int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush)
+int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
+                bool lines)
 {
-  struct keep o = {
-      .base = base, .unit = unit, .units = units, .own = keep_units(unit, units), .generation = 1, .flush = flush};
+  struct keep o = {.base = base,
+                   .unit = unit,
+                   .units = units,
+                   .own = keep_units(unit, units, lines),
+                   .generation = 1,
+                   .lines = lines,
+                   .flush = flush};
   if (keep_store(&o, 0, NULL, o.own * unit) || super_store(&o, owner))
     return -EIO;
   pthread_mutex_init(&o.lock, NULL);
@@ -149,6 +163,11 @@ static uint64_t cell_off(const struct keep *k, const struct slab_mem *mem, uint6
   return keep_cell_off(k->units, k->unit, unit_of(k, mem), slot);
 }
 
+static uint64_t line_off(const struct keep *k, const struct slab_mem *mem, uint64_t slot)
+{
+  return keep_line_off(k->units, k->unit, unit_of(k, mem), slot);
+}
+
 static uint64_t cells_of(const struct keep *k, const struct slab_mem *mem)
 {
   return mem->bytes / k->unit * keep_entries_per_unit(k->unit);
@@ -166,7 +185,9 @@ static int name_put(char to[INDEX_NAME_MAX], const char *from)
 int keep_forget(struct keep *k, const struct slab_mem *mem)
 {
   uint64_t units = mem->bytes / k->unit;
-  /* headers first: without one nobody looks at entries */
+  /* lines before all, then headers: without one nobody looks at entries */
+  if (k->lines && keep_store(k, line_off(k, mem, 0), NULL, cells_of(k, mem) * CACHE_LINE))
+    return -EIO;
   int rc = keep_store(k, keep_slab_off(unit_of(k, mem)), NULL, units * sizeof(struct keep_slab));
   int rc2 = keep_store(k, cell_off(k, mem, 0), NULL, cells_of(k, mem) * sizeof(struct keep_cell));
   return rc ? rc : rc2;
@@ -198,6 +219,32 @@ int keep_index_slab(struct keep *k, const struct slab_mem *mem, uint64_t slot_by
   return keep_store(k, keep_slab_off(h.unit), &h, sizeof h);
 }
 
+struct sum {
+  const void *p;
+  uint64_t n;
+  volatile uint32_t crc;
+};
+static int sum_run(void *ctx)
+{
+  struct sum *s = ctx;
+  s->crc = crc32c(0, s->p, s->n);
+  return 0;
+}
+
+/* The payload and the entry are out: now the line that says so. */
+static int line_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, uint64_t off,
+                    const struct index_entry *e)
+{
+  struct share_line line;
+  struct sum s = {(char *)mem->base + off, e->len, e->crc};
+  const struct guard_range range = {s.p, s.n};
+  struct guard_hit hit;
+  if (!e->has_crc && guard_run(sum_run, &s, &range, 1, &hit))
+    return -EIO;
+  share_line_make(&line, e->key, mem->dev_off + off, e->len, e->generation, s.crc);
+  return keep_store(k, line_off(k, mem, slot), &line, sizeof line);
+}
+
 int keep_index_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e)
 {
   struct keep_slab h;
@@ -224,11 +271,14 @@ int keep_index_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, co
   memcpy(c.tenant, e->tenant, sizeof c.tenant);
   memcpy(c.agent, e->agent, sizeof c.agent);
   c.crc = crc32c(crc32c(0, &h.seed, sizeof h.seed), &c, offsetof(struct keep_cell, crc));
-  return keep_store(k, cell_off(k, mem, slot), &c, sizeof c);
+  rc = keep_store(k, cell_off(k, mem, slot), &c, sizeof c);
+  return rc || !k->lines ? rc : line_put(k, mem, slot, slot * h.slot_bytes, e);
 }
 
 void keep_index_del(struct keep *k, const struct slab_mem *mem, uint32_t slot)
 {
+  if (slot < cells_of(k, mem) && k->lines)
+    (void)keep_store(k, line_off(k, mem, slot), NULL, CACHE_LINE);
   if (slot < cells_of(k, mem))
     (void)keep_store(k, cell_off(k, mem, slot), NULL, sizeof(struct keep_cell));
 }

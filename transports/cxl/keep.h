@@ -21,20 +21,22 @@ struct keep {
   uint64_t unit, units;
   uint64_t own; /* units of the directory itself, from 0 on */
   uint64_t generation;
+  bool lines;           /* software coherence: each entry has a line that other hosts read it by */
   enum flush_by flush;  /* FLUSH_NONE: a stand-in, whose pages the kernel keeps */
   pthread_mutex_t lock; /* bad rows */
 };
 
 /* How many units the directory of such a device takes. */
-uint64_t keep_units(uint64_t unit, uint64_t units);
+uint64_t keep_units(uint64_t unit, uint64_t units, bool lines);
 
 /* Looks whether the device's directory is there and ours. owner "": published cells only. 0: it is, and is open with a
    generation one higher. -ENOENT: there is none, keep_format() makes one. -EINVAL with a text: another version, size or
    owner, or damaged. -EIO: the memory under it is bad. */
 int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
-              const char *path, struct err *e);
+              bool lines, const char *path, struct err *e);
 /* Begins anew on zeroed memory. 0, -EIO. */
-int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush);
+int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
+                bool lines);
 
 /* As the ops of the same names in transport.h. index_put brings the cell's own bytes out to the device first. */
 int keep_index_slab(struct keep *k, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,

@@ -7,6 +7,8 @@
  *   then       a header for each unit of the device: the slab that begins there
  *   then       entries, so many for each unit: a slab's lie together from its first unit's on
  *
+ *   then       (software coherence) a line for each entry: share.h
+ *
  * Each record carries a CRC; an entry's is seeded with its slab's random number, so that what an earlier slab left in
  * the same place does not verify.
  */
@@ -32,7 +34,7 @@
 
 struct keep_geometry {
   uint64_t unit, units, bytes;
-  uint32_t entry_bytes, entries_per_unit, bad_rows, zero;
+  uint32_t entry_bytes, entries_per_unit, bad_rows, line_bytes; /* line_bytes 0: no lines */
 };
 struct keep_super {
   char magic[8];
@@ -87,5 +89,11 @@ static inline uint64_t keep_slab_off(uint64_t unit)
 static inline uint64_t keep_cell_off(uint64_t units, uint64_t unit_bytes, uint64_t unit, uint64_t slot)
 {
   return keep_slab_off(units) + (unit * keep_entries_per_unit(unit_bytes) + slot) * sizeof(struct keep_cell);
+}
+/* The line of an entry; lines begin on a line. */
+static inline uint64_t keep_line_off(uint64_t units, uint64_t unit_bytes, uint64_t unit, uint64_t slot)
+{
+  return align_up(keep_cell_off(units, unit_bytes, units, 0), PAGE_BYTES) +
+         (unit * keep_entries_per_unit(unit_bytes) + slot) * CACHE_LINE;
 }
 #endif

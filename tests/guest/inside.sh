@@ -30,11 +30,17 @@ case $variant in
     program guest-dax "$filter"
     program guest-drain "$filter"
     program guest-poison "$filter"
+    program guest-cxl "$filter"
     ;;
   cxl)
     devices_cxl || { echo 'guest: no CXL memory'; exit 1; }
-    [ "$filter" = '*' ] && filter='Devices/GuestDax.*/DAX:GuestCxl.*'
-    program guest-dax "$filter"
+    # every access is emulated there: what the other variant shows of any device is not shown again
+    if [ "$filter" = '*' ]; then
+      program guest-dax 'Devices/GuestDax.*/DAX'
+      program guest-drain 'Devices/GuestDrain.WithoutATier*/DAX'
+      program guest-poison 'Devices/GuestPoisonMover.Early*/DAX'
+    fi
+    program guest-cxl "$filter"
     ;;
   rxe)
     devices_rxe || { echo 'guest: no soft RoCE'; exit 1; }

@@ -11,12 +11,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#ifdef HAVE_CXL
-#include <cxl/libcxl.h>
-#endif
-
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "transports/cxl/topology.h"
 
 #define BUS "/sys/bus/dax/devices"
 
@@ -118,63 +115,24 @@ unsigned dax_device_each(void (*fn)(void *ctx, const struct dax_device *d), void
   return found;
 }
 
-#ifdef HAVE_CXL
-bool cxl_topology_known(void)
+json_t *cxl_topology(bool *ret_known)
 {
-  return true;
-}
-
-static void regions_of(struct cxl_port *port, json_t *regions)
-{
-  struct cxl_decoder *decoder;
-  struct cxl_region *region;
-  cxl_decoder_foreach(port, decoder)
-  {
-    cxl_region_foreach(decoder, region)
-    {
-      json_array_append_new(regions, json_pack("{s:s,s:s,s:I,s:I,s:i}", "region", cxl_region_get_devname(region),
-                                               "decoder", cxl_decoder_get_devname(decoder), "start",
-                                               (json_int_t)cxl_region_get_resource(region), "size",
-                                               (json_int_t)cxl_region_get_size(region), "ways",
-                                               (int)cxl_region_get_interleave_ways(region)));
-    }
-  }
-}
-
-json_t *cxl_topology(void)
-{
-  struct cxl_ctx *ctx;
-  struct cxl_memdev *m;
-  struct cxl_bus *bus;
-  if (cxl_new(&ctx))
+  CLEAN_PTR struct topology *t = malloc(sizeof *t);
+  int rc = t ? topology_read(t) : -ENOMEM;
+  *ret_known = rc != -ENOTSUP;
+  if (rc < 0 || !(t->memdevs || t->regions))
     return NULL;
   json_t *mems = json_array(), *regions = json_array();
-  cxl_memdev_foreach(ctx, m)
-  {
-    json_array_append_new(mems, json_pack("{s:s,s:s,s:I,s:I,s:i}", "memdev", cxl_memdev_get_devname(m), "host",
-                                          cxl_memdev_get_host(m), "persistent", (json_int_t)cxl_memdev_get_pmem_size(m),
-                                          "volatile", (json_int_t)cxl_memdev_get_ram_size(m), "node",
-                                          cxl_memdev_get_numa_node(m)));
+  for (uint32_t i = 0; i < t->memdevs; i++) {
+    const struct topology_memdev *m = &t->memdev[i];
+    json_array_append_new(mems, json_pack("{s:s,s:s,s:I,s:I,s:i}", "memdev", m->name, "host", m->host, "persistent",
+                                          (json_int_t)m->persistent, "volatile", (json_int_t)m->temporary, "node",
+                                          (int)m->node));
   }
-  cxl_bus_foreach(ctx, bus)
-  {
-    regions_of(cxl_bus_get_port(bus), regions);
-  }
-  cxl_unref(ctx);
-  if (!json_array_size(mems) && !json_array_size(regions)) {
-    json_decref(mems);
-    json_decref(regions);
-    return NULL;
+  for (uint32_t i = 0; i < t->regions; i++) {
+    const struct topology_region *r = &t->region[i];
+    json_array_append_new(regions, json_pack("{s:s,s:s,s:I,s:I,s:i}", "region", r->name, "decoder", r->decoder, "start",
+                                             (json_int_t)r->start, "size", (json_int_t)r->size, "ways", (int)r->ways));
   }
   return json_pack("{s:o,s:o}", "memdevs", mems, "regions", regions);
 }
-#else
-bool cxl_topology_known(void)
-{
-  return false;
-}
-json_t *cxl_topology(void)
-{
-  return NULL;
-}
-#endif

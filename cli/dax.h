@@ -32,8 +32,7 @@ json_t *dax_device_json(const struct dax_device *d);
 /* Calls fn for each device of the machine, by name. How many. */
 unsigned dax_device_each(void (*fn)(void *ctx, const struct dax_device *d), void *ctx);
 
-/* CXL memory devices and regions: {"memdevs": [...], "regions": [...]}; NULL: there are none, or this build has no
-   libcxl (cxl_topology_known() then is false). The caller decrefs. */
-json_t *cxl_topology(void);
-bool cxl_topology_known(void);
+/* CXL memory devices and regions: {"memdevs": [...], "regions": [...]}; NULL: there are none, or (*ret_known false)
+   this build has no libcxl. The caller decrefs. */
+json_t *cxl_topology(bool *ret_known);
 #endif

@@ -37,12 +37,12 @@ static void show_device(const char *tier, const struct dax_device *d)
     printf("%s: range %#llx-%#llx\n", tier, (unsigned long long)d->range[i].start, (unsigned long long)d->range[i].end);
 }
 
-static void show_topology(const json_t *topology)
+static void show_topology(const json_t *topology, bool known)
 {
   const json_t *m;
   size_t i;
   if (!topology)
-    printf("CXL: %s\n", cxl_topology_known() ? "no memory devices" : "not looked for: built without libcxl");
+    printf("CXL: %s\n", known ? "no memory devices" : "not looked for: built without libcxl");
   json_array_foreach(json_object_get(topology, "memdevs"), i, m)
       printf("CXL: %s at %s: persistent %llu, volatile %llu bytes\n", text(m, "memdev"), text(m, "host"),
              (unsigned long long)number(m, "persistent"), (unsigned long long)number(m, "volatile"));
@@ -55,7 +55,8 @@ static void show_topology(const json_t *topology)
 /* Adds to the answer what this machine, not the mover, says of the devices; for people it is printed at the end. */
 static void add_devices(json_t *a)
 {
-  json_t *t, *topology = cxl_topology();
+  bool known;
+  json_t *t, *topology = cxl_topology(&known);
   size_t i;
   json_array_foreach(json_object_get(a, "tiers"), i, t)
   {
@@ -64,6 +65,7 @@ static void add_devices(json_t *a)
       json_object_set_new(t, "device", dax_device_json(&d));
   }
   json_object_set_new(a, "cxl", topology ? topology : json_null());
+  json_object_set_new(a, "cxl_known", json_boolean(known));
 }
 
 static void show_devices(const json_t *a)
@@ -76,7 +78,7 @@ static void show_devices(const json_t *a)
     if (dax_device_at(text(t, "path"), &d) == 0)
       show_device(text(t, "tier"), &d);
   }
-  show_topology(json_is_object(cxl) ? cxl : NULL);
+  show_topology(json_is_object(cxl) ? cxl : NULL, truth(a, "cxl_known"));
 }
 
 /* --verbose; whatever else there is, is for cli_plain. */

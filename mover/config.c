@@ -388,7 +388,10 @@ int config_finish(struct config *c, struct err *e)
   else if (tuning->nt_min_bytes)
     c->copy.stream_min = MIN_OF(tuning->nt_min_bytes, COPY_NEVER);
   memset(c->policy.ladder, 0, sizeof c->policy.ladder);
-  for (uint32_t i = 0; i < c->tiers_n; i++)
+  for (uint32_t i = 0; i < c->tiers_n; i++) {
     c->policy.ladder[i] = (uint8_t)dray_tier_by_name(c->tier[i].name);
+    if (c->tier[i].coherence != DEV_COHERENT) /* whatever the profile says */
+      c->policy.profiles.tier[c->policy.ladder[i]].coherent = false;
+  }
   return 0;
 }

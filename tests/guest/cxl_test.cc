@@ -45,8 +45,9 @@ TEST(GuestCxl, DoctorHasARowForEachDevice)
   auto r = run::dray({"doctor"});
   EXPECT_NE(r.out.find(guest::dax() + ": "), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("mode devdax"), std::string::npos) << r.out;
-  if (guest::env("GUEST_VARIANT") == "cxl")
+  if (guest::env("GUEST_VARIANT") == "cxl") {
     EXPECT_NE(r.out.find("1 devices, 1 regions"), std::string::npos) << r.out;
+  }
   std::string rows;
   size_t at = r.out.find("dax device");
   printf("%s", r.out.substr(at == std::string::npos ? 0 : r.out.rfind('\n', at) + 1).c_str());

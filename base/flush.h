@@ -10,8 +10,8 @@ enum flush_by { FLUSH_NONE = 0, FLUSH_CLFLUSH = 1, FLUSH_CLFLUSHOPT = 2, FLUSH_C
 /* FLUSH_NONE: this CPU, or this build, has none. */
 enum flush_by flush_probe(void);
 
-/* The lines of [p, p+n) are in memory, and so is every non-temporal store before, when it returns. It loads nothing:
-   bad memory is met by who wrote. */
+/* The lines of [p, p+n) are in memory, and so is every non-temporal store before, when it returns. Where a load
+   would fault, this does: memory that may be bad or gone is flushed under a guard. */
 void flush_back(enum flush_by by, const void *p, size_t n);
 /* What this CPU has of these lines is forgotten, so that the next load reads memory. Whoever calls has not written
    them: a dirty line would go to memory over what is there. */

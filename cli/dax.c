@@ -13,7 +13,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
-#include "transports/cxl/topology.h"
+#include "transports/topology.h"
 
 #define BUS "/sys/bus/dax/devices"
 

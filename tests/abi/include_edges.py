@@ -26,7 +26,7 @@ ALLOWED = {
 FINER = {  # folder -> the only headers it may take from another
     ("bench", "ring"): {"ring/wire.h", "ring/layout.h", "ring/region.h"},
     ("bench", "transports"): {"transports/addressable.h"},  # the copy path below the mover, measured alone
-    ("cli", "transports"): {"transports/cxl/topology.h"},  # what a machine has, without a mover
+    ("cli", "transports"): {"transports/topology.h"},  # what a machine has, without a mover
     ("mover/store", "transports"): {"transports/transport.h", "transports/xfer.h"},
 }
 VENDOR = {

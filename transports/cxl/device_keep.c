@@ -123,10 +123,10 @@ static int software_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
   const struct cxl_dev *d = cxl_of(dev);
   char *at = x->slab ? (char *)x->slab->base + x->slab_off : NULL;
   if (x->op == XFER_READ)
-    flush_drop(d->keep.flush, at, x->bytes);
+    (void)keep_flush(d->keep.flush, at, x->bytes, true); /* what is bad is met by the copy */
   int rc = hot_addressable.submit(dev, lane, x);
   if (!rc && x->op == XFER_WRITE)
-    flush_back(d->keep.flush, at, x->bytes);
+    (void)keep_flush(d->keep.flush, at, x->bytes, false);
   return rc;
 }
 

@@ -34,6 +34,30 @@ static int move_run(void *ctx)
   return 0;
 }
 
+struct flush {
+  enum flush_by by;
+  bool drop;
+  const void *p;
+  size_t n;
+};
+static int flush_run(void *ctx)
+{
+  const struct flush *f = ctx;
+  if (f->drop)
+    flush_drop(f->by, f->p, f->n);
+  else
+    flush_back(f->by, f->p, f->n);
+  return 0;
+}
+
+int keep_flush(enum flush_by by, const void *p, size_t n, bool drop)
+{
+  struct flush f = {by, drop, p, n};
+  const struct guard_range range = {p, n};
+  struct guard_hit hit;
+  return guard_run(flush_run, &f, &range, 1, &hit) ? -EIO : 0;
+}
+
 static int keep_store(struct keep *k, uint64_t off, const void *from, size_t n)
 {
   struct move m = {k->base + off, from, n};
@@ -41,9 +65,7 @@ static int keep_store(struct keep *k, uint64_t off, const void *from, size_t n)
   struct guard_hit hit;
   if (guard_run(move_run, &m, &range, 1, &hit))
     return -EIO;
-  if (k->flush)
-    flush_back(k->flush, m.to, n);
-  return 0;
+  return k->flush ? keep_flush(k->flush, m.to, n, false) : 0;
 }
 
 int keep_load(const struct keep *k, uint64_t off, void *to, size_t n)
@@ -254,8 +276,9 @@ int keep_index_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, co
   if (h.magic != KEEP_SLAB_MAGIC || h.unit != unit_of(k, mem) || slot >= h.slots || slot >= cells_of(k, mem) ||
       e->len > h.slot_bytes || !range_inside(slot * h.slot_bytes, h.slot_bytes, mem->bytes))
     return -EINVAL;
-  if (k->flush) /* an entry never names bytes that are not there yet */
-    flush_back(k->flush, (char *)mem->base + slot * h.slot_bytes, e->len);
+  /* an entry never names bytes that are not there yet */
+  if (k->flush && keep_flush(k->flush, (char *)mem->base + slot * h.slot_bytes, e->len, false))
+    return -EIO;
   struct keep_cell c;
   memset(&c, 0, sizeof c);
   c.magic = KEEP_CELL_MAGIC;

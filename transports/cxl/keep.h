@@ -47,6 +47,9 @@ int keep_index_bad(struct keep *k, uint64_t dev_off, uint64_t len, bool proven);
 /* Forgets the slab, and whatever is noted for its units. */
 int keep_forget(struct keep *k, const struct slab_mem *mem);
 
+/* flush_back or flush_drop under the guard. 0 or -EIO: the memory is bad, or not there. */
+int keep_flush(enum flush_by by, const void *p, size_t n, bool drop);
+
 /* keep_read.c. Visits what verifies and whose place make accepts (-EBUSY, -EINVAL: skipped). */
 struct keep_place {
   void *ctx;

@@ -8,7 +8,7 @@
 #include "base/crc.h"
 #include "base/guard.h"
 #include "include/priv/hash.h"
-#include "transports/cxl/keep_format.h"
+#include "transports/cxl/keep.h"
 
 #define TRIES 4u
 
@@ -32,7 +32,8 @@ static int fresh(const struct share *s, uint64_t off, void *to, uint64_t n)
 {
   struct guard_hit hit;
   uint8_t path;
-  flush_drop(s->flush, s->base + off, n);
+  if (keep_flush(s->flush, s->base + off, n, true))
+    return -EIO;
   return guard_copy(&copy_plan_default, to, s->base + off, n, COPY_FRAGILE, &hit, &path) ? -EIO : 0;
 }
 

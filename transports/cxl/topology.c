@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transports/cxl/topology.h"
+#include "transports/topology.h"
 
 #include <errno.h>
 #include <stdio.h>

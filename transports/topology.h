@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CXL memory of the machine, as libcxl has it: for people who look, not for the mover. */
-#ifndef TRANSPORTS_CXL_TOPOLOGY_H
-#define TRANSPORTS_CXL_TOPOLOGY_H
+#ifndef TRANSPORTS_TOPOLOGY_H
+#define TRANSPORTS_TOPOLOGY_H
 
 #include <stdint.h>
 

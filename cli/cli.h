@@ -16,6 +16,7 @@ enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_DEGRADED = 3, EXIT_REFU
 
 int cli_status(int argc, char **argv);
 int cli_tiers(int argc, char **argv);
+int cli_tier(int argc, char **argv);
 int cli_cells(int argc, char **argv);
 int cli_put(int argc, char **argv);
 int cli_get(int argc, char **argv);

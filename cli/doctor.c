@@ -16,6 +16,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/dax.h"
 #include "cli/table.h"
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
@@ -136,15 +137,43 @@ static unsigned count_entries(const char *path, const char *prefix, char *names,
   return n;
 }
 
+static void check_dax(void *ctx, const struct dax_device *v)
+{
+  struct doctor *d = ctx;
+  char size[32], align[32], node[64];
+  struct doctor_row *r = doctor_add(d, DOCTOR_OK, "dax device", "%s: %s, align %s, mode %s, node %d", v->name,
+                                    units_format_bytes(v->size, size, sizeof size),
+                                    units_format_bytes(v->align, align, sizeof align), dax_device_mode(v), v->node);
+  snprintf(node, sizeof node, "/dev/%s", v->name);
+  if (!v->size) {
+    r->level = DOCTOR_WARN;
+    doctor_fix(r, "left by a failed create: daxctl destroy-device %s", v->name);
+  } else if (strcmp(v->driver, "kmem") == 0) {
+    doctor_fix(r, "it is the kernel's memory now; for a cxl tier: daxctl reconfigure-device --mode=devdax %s", v->name);
+  } else if (!v->driver[0]) {
+    r->level = DOCTOR_WARN;
+    doctor_fix(r, "daxctl enable-device %s", v->name);
+  } else if (access(node, R_OK | W_OK) < 0) {
+    r->level = DOCTOR_WARN;
+    doctor_fix(r, "the mover's user needs read and write on %s (%s): a udev rule with GROUP= and MODE=\"0660\"", node,
+               strerror(errno));
+  }
+}
+
 static void check_devices(struct doctor *d)
 {
   char names[120];
-  unsigned dax = count_entries("/sys/bus/dax/devices", "dax", names, sizeof names);
-  if (dax)
-    doctor_add(d, DOCTOR_OK, "dax devices", "%u: %s", dax, names);
-  else
+  if (!dax_device_each(check_dax, d))
     doctor_fix(doctor_add(d, DOCTOR_OK, "dax devices", "none: a cxl tier is emulated by a file, and says so"),
                "CXL memory: cxl create-region, then daxctl reconfigure-device --mode=devdax");
+  unsigned mems = count_entries("/sys/bus/cxl/devices", "mem", names, sizeof names);
+  unsigned regions = mems ? count_entries("/sys/bus/cxl/devices", "region", names, sizeof names) : 0;
+  struct doctor_row *cxl = mems ? doctor_add(d, DOCTOR_OK, "CXL memory", "%u devices, %u regions", mems, regions)
+                                : doctor_add(d, DOCTOR_OK, "CXL memory", "none");
+  if (mems && !regions) {
+    cxl->level = DOCTOR_WARN;
+    doctor_fix(cxl, "it is in no region and cannot be used: cxl create-region -d decoder0.0 -m mem0");
+  }
   unsigned nodes = count_entries("/sys/devices/system/node", "node", names, sizeof names);
   doctor_add(d, DOCTOR_OK, "NUMA nodes", nodes > 1 ? "%u: %s" : "%u: no far memory tier by itself", nodes ? nodes : 1,
              names);

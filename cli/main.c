@@ -11,6 +11,7 @@ static const struct {
 } commands[] = {
     {"status", cli_status, "what the mover is doing: sessions, counters by op, reason, path and tier"},
     {"top", cli_top, "rates, every second"},
+    {"tier", cli_tier, "drain TIER: empties a tier so that its device can be taken away"},
     {"tiers", cli_tiers, "the ladder: capacity, use, profile, what is less than was asked for"},
     {"cells", cli_cells, "cells by tenant and tier"},
     {"put", cli_put, "a file's bytes become a cell"},

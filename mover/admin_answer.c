@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the operator's verbs answer. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <dray/version.h>
 
 #include "include/priv/bits.h"
+#include "include/priv/order.h"
 #include "mover/admin.h"
 #include "mover/daemon.h"
 
@@ -125,6 +127,8 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "transport", json_string(d->cfg->tier[i].transport));
     json_object_set_new(t, "path", d->cfg->tier[i].path ? json_string(d->cfg->tier[i].path) : json_null());
     json_object_set_new(t, "fault", d->cfg->tier[i].fault ? json_string(d->cfg->tier[i].fault) : json_null());
+    bool drains = d->drain.pool == i && state_see(&d->drain.state) != DRAIN_NONE;
+    json_object_set_new(t, "state", json_string(drain_state_name(drains ? state_see(&d->drain.state) : DRAIN_NONE)));
     json_object_set_new(t, "attendable", json_boolean(p->attendable));
     json_object_set_new(t, "emulated", json_boolean(p->emulated));
     json_object_set_new(t, "persistent", json_boolean(p->persistent));
@@ -291,6 +295,30 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   return o;
 }
 
+static json_t *answer_drain(struct daemon *d, json_t *q)
+{
+  const char *tier = json_string_value(json_object_get(q, "tier"));
+  unsigned t = tier ? dray_tier_by_name(tier) : 0;
+  int32_t pool = t ? d->pool_of_tier[t] : -1;
+  int r = pool < 0 ? -ENOENT : drain_begin(d, (uint32_t)pool);
+  json_t *o = json_object();
+  if (r < 0) {
+    json_object_set_new(o, "error",
+                        json_string(r == -ENOENT    ? "no such tier here"
+                                    : r == -ENOTSUP ? "only a cxl tier is something that can be taken away"
+                                    : r == -EBUSY   ? "another tier is being drained: wait for its end"
+                                                    : "no thread for it: try again"));
+    return o;
+  }
+  struct store_stats st;
+  store_stats(d->store, &st);
+  json_object_set_new(o, "state", json_string(drain_state_name(state_see(&d->drain.state))));
+  set_u64(o, "moved", stat_read(&d->drain.moved));
+  set_u64(o, "dropped", stat_read(&d->drain.dropped));
+  set_u64(o, "slabs", st.pool[pool].slabs);
+  return o;
+}
+
 static json_t *answer_audit(struct daemon *d, json_t *q)
 {
   (void)q;
@@ -307,7 +335,7 @@ static const struct {
   json_t *(*answer)(struct daemon *, json_t *);
 } verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},   {"cells", answer_cells},
              {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit},
-             {"poisoned", answer_poisoned}};
+             {"poisoned", answer_poisoned}, {"drain", answer_drain}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {
@@ -321,7 +349,7 @@ char *admin_answer(struct daemon *d, const char *request, size_t n)
       o = verbs[i].answer(d, q);
       error = "an argument is out of range";
     }
-  bool ok = o != NULL;
+  bool ok = o && !json_object_get(o, "error");
   if (!o) {
     o = json_object();
     json_object_set_new(o, "error", json_string(error));

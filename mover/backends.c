@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "include/priv/bits.h"
+#include "mover/drain.h"
 #include "mover/fill.h"
 #include "transports/transport.h"
 
@@ -54,7 +55,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
     struct dev_config dc = {.name = t->name,
                             .path = t->path,
                             .capacity = t->capacity,
-                            .lanes = cfg->lanes,
+                            .lanes = MIN_OF(cfg->lanes + 1, DRAIN_LANES_MAX), /* one more: drain.h */
                             .depth = t->depth ? t->depth : 128,
                             .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
                             .numa_node = t->numa_node,
@@ -62,12 +63,14 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .buffered = t->buffered,
                             .no_uring = t->no_uring,
                             .copy = &cfg->copy,
-                            .owner = t->owner};
+                            .owner = t->owner,
+                            .keep = t->keep,
+                            .coherence = t->coherence};
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r == 0 && t->fault) {
       struct dev *plain = ret_dev[n];
-      r = fault_wrap(plain, t->fault, cfg->lanes, &inner, &ret_dev[n]);
+      r = fault_wrap(plain, t->fault, dc.lanes, &inner, &ret_dev[n]);
       if (r < 0)
         plain->cold->close(plain);
       else
@@ -104,7 +107,7 @@ void backends_store_config(const struct config *cfg, struct dev *const dev[CONFI
     const struct config_tier *t = &cfg->tier[i];
     snprintf(p->name, sizeof p->name, "%s", t->name);
     p->tier = (uint8_t)dray_tier_by_name(t->name);
-    p->attendable = dev[i]->caps.addressable && dev[i]->caps.isolation != DEV_HIDDEN &&
+    p->attendable = dev[i]->caps.addressable && !dev[i]->caps.incoherent && dev[i]->caps.isolation != DEV_HIDDEN &&
                     profile_attendable(&cfg->policy.profiles, p->tier);
     p->dev = dev[i];
     p->capacity = t->capacity && t->capacity < dev[i]->caps.capacity ? t->capacity : dev[i]->caps.capacity;

@@ -170,6 +170,25 @@ static int set_text(struct config *c, const char *value, const char **ret)
   return 0;
 }
 
+static const char *const keep_words[] = {[DEV_KEEP_NO] = "no", [DEV_KEEP_YES] = "yes", [DEV_KEEP_FRESH] = "fresh"};
+static const char *const coherence_words[] = {
+    [DEV_COHERENT] = "hardware", [DEV_SOFTWARE] = "software", [DEV_APART] = "none"};
+
+/* One of the words; its place in the list. */
+static int set_word(const char *name, const char *value, const char *const *words, size_t n, uint8_t *ret,
+                    struct err *e)
+{
+  char all[64] = "";
+  for (size_t i = 0, at = 0; i < n; i++) {
+    if (strcmp(value, words[i]) == 0) {
+      *ret = (uint8_t)i;
+      return 0;
+    }
+    at += (size_t)snprintf(all + at, sizeof all - at, " %s", words[i]);
+  }
+  return err_set(e, -EINVAL, "config: %s: '%.64s' is none of%s", name, value, all);
+}
+
 int config_set_tier(struct config *c, struct config_tier *t, const char *key, const char *value, struct err *e)
 {
   char name[96];
@@ -186,6 +205,10 @@ int config_set_tier(struct config *c, struct config_tier *t, const char *key, co
     return set_text(c, value, &t->path);
   if (strcmp(key, "owner") == 0)
     return set_text(c, value, &t->owner);
+  if (strcmp(key, "keep") == 0)
+    return set_word(name, value, keep_words, ARRAY_LEN(keep_words), &t->keep, e);
+  if (strcmp(key, "coherence") == 0)
+    return set_word(name, value, coherence_words, ARRAY_LEN(coherence_words), &t->coherence, e);
   if (strcmp(key, "fault") == 0) {
     struct err inner = {{0}};
     if (fault_check(value, &inner) < 0)
@@ -365,7 +388,10 @@ int config_finish(struct config *c, struct err *e)
   else if (tuning->nt_min_bytes)
     c->copy.stream_min = MIN_OF(tuning->nt_min_bytes, COPY_NEVER);
   memset(c->policy.ladder, 0, sizeof c->policy.ladder);
-  for (uint32_t i = 0; i < c->tiers_n; i++)
+  for (uint32_t i = 0; i < c->tiers_n; i++) {
     c->policy.ladder[i] = (uint8_t)dray_tier_by_name(c->tier[i].name);
+    if (c->tier[i].coherence != DEV_COHERENT) /* whatever the profile says */
+      c->policy.profiles.tier[c->policy.ladder[i]].coherent = false;
+  }
   return 0;
 }

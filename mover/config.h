@@ -27,6 +27,8 @@ struct config_tier {
   int32_t numa_node;
   bool huge_pages, buffered, no_uring;
   const char *owner;
+  uint8_t keep;      /* enum dev_keep */
+  uint8_t coherence; /* enum dev_coherence */
   const char *fault; /* NULL: it works as well as it can; else the script by which it does not (tests) */
 };
 struct config_tenant {

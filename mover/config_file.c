@@ -11,7 +11,7 @@
 #include "include/priv/bits.h"
 
 struct file_tier {
-  char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault;
+  char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence;
   bool huge_pages, buffered, no_uring;
 };
 struct file_tenant {
@@ -36,13 +36,10 @@ struct file_config {
 #define FLAG(type, key) CYAML_FIELD_BOOL(#key, CYAML_FLAG_OPTIONAL, struct type, key)
 
 static const cyaml_schema_field_t tier_fields[] = {
-    TEXT(file_tier, name),       TEXT(file_tier, transport),
-    TEXT(file_tier, path),       TEXT(file_tier, capacity),
-    TEXT(file_tier, slab_size),  TEXT(file_tier, bounce),
-    TEXT(file_tier, depth),      TEXT(file_tier, numa_node),
-    TEXT(file_tier, owner),      TEXT(file_tier, fault),
-    FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
-    FLAG(file_tier, no_uring),   CYAML_FIELD_END,
+    TEXT(file_tier, name),      TEXT(file_tier, transport), TEXT(file_tier, path),       TEXT(file_tier, capacity),
+    TEXT(file_tier, slab_size), TEXT(file_tier, bounce),    TEXT(file_tier, depth),      TEXT(file_tier, numa_node),
+    TEXT(file_tier, owner),     TEXT(file_tier, fault),     FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
+    FLAG(file_tier, no_uring),  TEXT(file_tier, keep),      TEXT(file_tier, coherence),  CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t tier_schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
@@ -115,9 +112,10 @@ static int apply_tier(struct config *c, const struct file_tier *f, struct err *e
   t->name = f->name ? config_own(c, f->name) : NULL;
   const struct {
     const char *key, *value;
-  } fields[] = {{"transport", f->transport}, {"path", f->path},     {"capacity", f->capacity},
-                {"slab_size", f->slab_size}, {"bounce", f->bounce}, {"depth", f->depth},
-                {"numa_node", f->numa_node}, {"owner", f->owner},   {"fault", f->fault}};
+  } fields[] = {{"transport", f->transport}, {"path", f->path},          {"capacity", f->capacity},
+                {"slab_size", f->slab_size}, {"bounce", f->bounce},      {"depth", f->depth},
+                {"numa_node", f->numa_node}, {"owner", f->owner},        {"fault", f->fault},
+                {"keep", f->keep},           {"coherence", f->coherence}};
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     int r = fields[i].value ? config_set_tier(c, t, fields[i].key, fields[i].value, e) : 0;
     if (r < 0)

@@ -170,6 +170,7 @@ static void daemon_stop(struct daemon *d)
     lane_send(&d->lanes[i], m);
     lane_join(&d->lanes[i]);
   }
+  drain_stop(d);
   poison_unwatch(d);
   d->store = store_free(d->store);
   for (uint32_t i = 0; i < d->devs_n; i++)

@@ -9,6 +9,7 @@
 
 #include "include/priv/list.h"
 #include "mover/config.h"
+#include "mover/drain.h"
 #include "mover/fill.h"
 #include "mover/lane.h"
 #include "mover/log.h"
@@ -71,6 +72,7 @@ struct daemon {
 
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
+  struct drain drain;
   pthread_mutex_t keeper_lock;
   int keeper;
 

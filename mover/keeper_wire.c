@@ -118,6 +118,17 @@ void keeper_drop(struct daemon *d, unsigned kind, uint32_t id)
   keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
 }
 
+int keeper_detach(struct daemon *d, uint32_t tier)
+{
+  struct keeper_msg m = {.op = KEEPER_DETACH, .id = tier}, answer;
+  int fds[2];
+  LOCKED(&d->keeper_lock);
+  int r = keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
+  if (r == 0)
+    r = keeper_msg_recv(d->keeper, &answer, fds, CALL_MS);
+  return r <= 0 ? (r < 0 ? r : -EPIPE) : answer.error;
+}
+
 void keeper_ready(struct daemon *d)
 {
   struct keeper_msg m = {.op = KEEPER_READY};

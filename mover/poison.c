@@ -333,6 +333,13 @@ void poison_unwatch(struct daemon *d)
   close_fd(&d->early[1]);
 }
 
+void poison_met(struct daemon *d, uintptr_t addr, uint64_t unit)
+{
+  struct store_bad bad[SLABS_HIT_MAX];
+  struct store_hit h = {.unit = unit, .when_ms = now_unix_ms(), .proven = true};
+  spread(d, bad, store_poison_at(d->store, addr, &h, bad, ARRAY_LEN(bad)));
+}
+
 void poison_early(struct daemon *d)
 {
   struct guard_early e;

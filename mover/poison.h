@@ -38,4 +38,6 @@ void poison_tell(struct lane *l, const struct lane_msg *m);
 int poison_watch(struct daemon *d);
 void poison_unwatch(struct daemon *d);
 void poison_early(struct daemon *d);
+/* A thread of the mover's own met poison there: it is barred, and everybody is told. */
+void poison_met(struct daemon *d, uintptr_t addr, uint64_t unit);
 #endif

@@ -54,6 +54,17 @@ int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_
   return -ENOTSUP;
 }
 
+int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven)
+{
+  (void)d, (void)dev_off, (void)len, (void)proven;
+  return -ENOTSUP;
+}
+int stub_detach(struct dev *d)
+{
+  (void)d;
+  return -ENOTSUP;
+}
+
 static int dummy_submit(struct dev *d, uint32_t lane, const struct xfer *x)
 {
   (void)d, (void)lane, (void)x;

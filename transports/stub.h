@@ -22,6 +22,8 @@ int stub_index_slab(struct dev *d, const struct slab_mem *mem, uint64_t slot_byt
 int stub_index_put(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
 void stub_index_del(struct dev *d, const struct slab_mem *mem, uint32_t slot);
 int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
+int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
+int stub_detach(struct dev *d);
 
 /* Before start and after stop. */
 extern const struct transport_hot hot_dummy;

@@ -48,6 +48,22 @@ struct dev_config {
   bool no_uring;                /* file: use the pread/pwrite pool although io_uring is there (tests, filters) */
   const struct copy_plan *copy; /* addressable: how to copy, measured or configured; NULL: copy_plan_default */
   const char *owner;            /* cxl single device or file: tenant that owns it; "shared": published cells only */
+  uint8_t keep;                 /* enum dev_keep: cxl single device or file */
+  uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
+};
+
+/* Who keeps the caches of the hosts that share a device in step. */
+enum dev_coherence {
+  DEV_COHERENT = 0, /* the hardware */
+  DEV_SOFTWARE = 1, /* we: transports/cxl/share.h; needs keep. No engine maps it */
+  DEV_APART = 2,    /* nobody: no engine maps it */
+};
+
+/* Does a mapped device remember what is on it. */
+enum dev_keep {
+  DEV_KEEP_NO = 0,    /* it is wiped when it is opened */
+  DEV_KEEP_YES = 1,   /* its first units hold a directory; another owner's, size or version is an error */
+  DEV_KEEP_FRESH = 2, /* the same, but wiped and begun anew, whatever was there */
 };
 
 /* What an opened device is. Filled by open; constant after. */
@@ -57,6 +73,7 @@ struct dev_caps {
   uint32_t align;    /* I/O on whole multiples of this is zero-copy; anything else bounces */
   bool addressable;  /* slab_mem.base is valid: CPU loads and stores reach the bytes */
   bool persistent;   /* keeps an index (index_* ops work) */
+  bool incoherent;   /* addressable, but only the mover may: engines get copies */
   bool emulated;     /* stands in for a device: all output must say so */
   bool asynchronous; /* submit returns before the bytes are in place */
   enum dev_isolation isolation;
@@ -93,6 +110,8 @@ struct index_visitor {
   int (*slab)(void *ctx, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
               const char *agent, uint8_t scope);
   int (*cell)(void *ctx, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
+  /* [dev_off, dev_off+len) of the device is known to be bad, from before; in any order with the others. May be NULL. */
+  int (*bad)(void *ctx, uint64_t dev_off, uint64_t len, bool proven);
 };
 
 /* Cold ops. Size first, so that a table compiled against another header is refused. */
@@ -130,6 +149,13 @@ struct transport_cold {
   void (*index_del)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
   /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted. */
   int (*index_scan)(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
+  /* Remembers that a piece of the device is bad. 0, -ENOSPC, -EIO, -ENOTSUP. */
+  int (*index_bad)(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
+
+  /* No slab is left: lets go of what is the machine's (mapping, fds, lock), so that the device can be taken away.
+     From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing
+     that could be taken away. */
+  int (*detach)(struct dev *d);
 };
 
 /* Hot ops. */

@@ -168,6 +168,15 @@ static inline void stream_fence(void)
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
+/* Loads after it see memory as it is after the lines before it were forgotten: an sfence does not order loads. */
+static inline void flush_fence(void)
+{
+#if defined(__x86_64__)
+  __asm__ volatile("mfence" ::: "memory");
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
 static inline void spin_relax(void)
 {
 #if defined(__x86_64__)

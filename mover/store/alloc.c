@@ -137,6 +137,8 @@ unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who
   if (!pool_class_key(p, who, len, &k))
     return len ? DRAY_TOO_LARGE : DRAY_ZERO_LENGTH;
   LOCKED(&p->lock);
+  if (UNLIKELY(p->closed))
+    return DRAY_TIER_DRAINING;
   struct slot_class *c = class_get(&p->classes, &k);
   if (!c)
     return DRAY_LIMIT;
@@ -164,7 +166,7 @@ static bool pool_charge(struct store *s, struct pool *p, uint64_t bytes, uint64_
   for (;;) {
     struct doomed d = {0};
     pthread_mutex_lock(&p->lock);
-    bool fits = bytes <= pool_left(p);
+    bool fits = !p->closed && bytes <= pool_left(p);
     if (fits)
       *account += bytes;
     bool more = !fits && pool_kept_drop(s, p, &d);

@@ -165,6 +165,26 @@ void bar_row_live(struct store *s, int64_t row, uint32_t slots)
   s->bars.row[row].live = 1;
 }
 
+void bar_row_found(struct store *s, const struct pool *p, uint64_t dev_off, uint64_t len, bool proven)
+{
+  struct bars *b = &s->bars;
+  LOCKED(&b->lock);
+  for (uint32_t i = 0; i < b->head->rows; i++) {
+    const struct store_bad *o = &b->row[i];
+    if (o->live && o->pool == p->nr && o->dev_off <= dev_off && o->dev_off + o->len >= dev_off + len)
+      return; /* the last worker's, which says more */
+  }
+  if (b->head->rows == BAR_ROWS)
+    return;
+  b->row[b->head->rows++] = (struct store_bad){.pool = p->nr,
+                                               .proven = proven,
+                                               .live = 1,
+                                               .off = dev_off,
+                                               .len = len,
+                                               .dev_off = dev_off,
+                                               .unit = len & (~len + 1)};
+}
+
 /* Rows of a slab that is no more. */
 static void rows_end(struct store *s, uint32_t slab)
 {
@@ -188,7 +208,7 @@ uint32_t bar_resting(struct store *s, uint32_t idx)
 void bar_settle(struct store *s, struct pool *p, uint32_t idx, struct doomed *d)
 {
   struct slab_rec *r = &s->slabs.rec[idx];
-  if (!forgets(p) || r->used != r->bad || r->state == SLAB_DYING || bar_resting(s, idx) != r->bad)
+  if (!(forgets(p) || p->closed) || r->used != r->bad || r->state == SLAB_DYING || bar_resting(s, idx) != r->bad)
     return;
   rows_end(s, r->id);
   r->state = SLAB_RECLAIMING;

@@ -51,6 +51,8 @@ void bar_slab_made(struct store *s, struct pool *p, uint32_t idx);
 void bar_range(struct store *s, struct pool *p, uint32_t idx, uint64_t off, uint64_t len, uint32_t *ret_slots);
 /* A row that does not count yet, or the live one that says it already (*ret_known). -1: no room. */
 int64_t bar_row_add(struct store *s, const struct store_bad *bad, bool *ret_known);
+/* A piece of a pool's device is known to be bad from before: a row that waits for the slab that comes there. */
+void bar_row_found(struct store *s, const struct pool *p, uint64_t dev_off, uint64_t len, bool proven);
 /* Its slots are barred: from now on it counts. */
 void bar_row_live(struct store *s, int64_t row, uint32_t slots);
 /* After a barred slot lost a user: a slab of its own memory that only barred slots are left in is doomed. */

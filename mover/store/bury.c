@@ -41,6 +41,42 @@ void pool_bury(struct store *s, struct doomed *d)
   d->n = 0;
 }
 
+/* One slab that holds nothing but bad memory, if there is one. The lock is held. */
+static void barred_settle(struct store *s, struct pool *p, struct doomed *d)
+{
+  LIST_EACH (&p->shares, n) {
+    LIST_EACH (&LIST_OF(n, struct share, active)->slabs, k) {
+      uint32_t idx = (uint32_t)(LIST_OF(k, struct slab, peer) - s->slabs.own);
+      if (s->slabs.rec[idx].bad)
+        bar_settle(s, p, idx, d);
+      if (d->n)
+        return;
+    }
+  }
+}
+
+void store_pool_close(struct store *s, uint32_t pool)
+{
+  struct pool *p = &s->pool[pool];
+  for (bool more = true; more;) {
+    struct doomed d = {0};
+    pthread_mutex_lock(&p->lock);
+    p->closed = true;
+    if (!pool_kept_drop(s, p, &d))
+      barred_settle(s, p, &d);
+    more = d.n != 0;
+    pthread_mutex_unlock(&p->lock);
+    pool_bury(s, &d);
+  }
+}
+
+bool store_pool_idle(struct store *s, uint32_t pool)
+{
+  struct pool *p = &s->pool[pool];
+  LOCKED(&p->lock);
+  return p->closed && !p->slabs && !p->dying && !p->slab_bytes && !p->reserved;
+}
+
 /* Names that the index cannot hold whole are not cut short: two tenants must not become one. Such a cell is simply not
    found again after a restart. */
 static bool index_name(char to[INDEX_NAME_MAX], const char *from)

@@ -79,6 +79,8 @@ static bool slab_hit(struct store *s, struct pool *p, uint32_t slab, uint64_t of
       bar_row_live(s, row, slots);
     }
   }
+  if (!known && p->cfg.dev->caps.persistent) /* a full list forgets the newest */
+    (void)p->cfg.dev->cold->index_bad(p->cfg.dev, b.dev_off, len, h->proven);
   b.fresh = !known;
   b.slots = slots;
   if (!known)

@@ -11,6 +11,7 @@
 #include "mover/store/inside.h"
 
 #define GRAIN_ADDRESSABLE 64u
+#define GRAIN_KEPT 4096u /* a directory on a device has an entry for a slot of at least that */
 
 int pool_init(struct pool *p, const struct store_pool_config *cfg, uint8_t nr)
 {
@@ -19,7 +20,9 @@ int pool_init(struct pool *p, const struct store_pool_config *cfg, uint8_t nr)
   p->cfg.name[sizeof p->cfg.name - 1] = 0;
   snprintf(p->owner, sizeof p->owner, "%s", caps->owner);
   p->unit = MAX_OF(caps->unit, 1u);
-  p->grain = caps->addressable ? GRAIN_ADDRESSABLE : MAX_OF(caps->align, 1u);
+  p->grain = caps->persistent    ? MAX_OF(caps->align, GRAIN_KEPT)
+             : caps->addressable ? GRAIN_ADDRESSABLE
+                                 : MAX_OF(caps->align, 1u);
   if (!p->cfg.capacity || p->cfg.capacity > caps->capacity)
     p->cfg.capacity = caps->capacity;
   if (!p->cfg.slab_bytes_max)
@@ -164,7 +167,7 @@ void pool_slab_settle(struct store *s, struct pool *p, uint32_t idx, struct doom
 {
   struct slab_rec *r = &s->slabs.rec[idx];
   struct slab *own = &s->slabs.own[idx];
-  if (!own->class || own->class->kept || r->state == SLAB_RECLAIMING) {
+  if (!own->class || own->class->kept || r->state == SLAB_RECLAIMING || p->closed) {
     slab_doom(s, p, idx, d);
     return;
   }

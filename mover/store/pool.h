@@ -40,6 +40,7 @@ struct pool {
   uint64_t reserved;
   uint64_t cell_bytes, cells;
   uint32_t slabs, dying;
+  bool closed;     /* nothing new goes here */
   uint32_t now_ms; /* the latest time heard of */
   uint64_t random;
   struct class_table classes;

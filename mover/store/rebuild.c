@@ -224,10 +224,17 @@ static int visit_cell(void *ctx, const struct slab_mem *mem, uint32_t slot, cons
   return rc;
 }
 
+static int visit_bad(void *ctx, uint64_t dev_off, uint64_t len, bool proven)
+{
+  struct rebuild *b = ctx;
+  bar_row_found(b->s, b->p, dev_off, len, proven);
+  return 0;
+}
+
 int rebuild_pool(struct store *s, struct pool *p, struct err *e)
 {
   struct rebuild b = {.s = s, .p = p, .e = e, .slab = -1};
-  struct index_visitor v = {.ctx = &b, .slab = visit_slab, .cell = visit_cell};
+  struct index_visitor v = {.ctx = &b, .slab = visit_slab, .cell = visit_cell, .bad = visit_bad};
   struct dev *dev = p->cfg.dev;
   uint64_t skipped = 0;
   int rc = dev->cold->index_scan(dev, &v, &skipped);

@@ -162,8 +162,8 @@ struct store_who {
 };
 /* A slot for len bytes in pool, FILLING and pinned once. NO_ROOM: the pool is full, see store_victim. NO_SPACE: the
    disk is. LIMIT: tables are full. TOO_LARGE: larger than the pool. ZERO_LENGTH. SCOPE_DENIED: the pool's device
-   belongs to another tenant, or holds published cells only. IO_ERROR: a persistent device could not note the slab. May
-   wait while another thread makes a slab of the same class. */
+   belongs to another tenant, or holds published cells only. TIER_DRAINING: it was closed. IO_ERROR: a persistent device
+   could not note the slab. May wait while another thread makes a slab of the same class. */
 unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
                      struct slot_ref *ret_slot);
 /* A slab that the caller made (a frozen fill memfd) becomes a slab of one slot; ownership of mem goes to the store,
@@ -289,6 +289,13 @@ struct bad_sums {
   uint64_t live_units, live_bytes; /* barred now */
 };
 void store_bad_sums(struct store *s, struct bad_sums *ret_sums);
+
+/* ---- the end of a pool ---- */
+/* From now on nothing new goes there (TIER_DRAINING), and slabs that are or become empty are given back, with bad
+   memory in them or not. Again: those that became empty meanwhile. */
+void store_pool_close(struct store *s, uint32_t pool);
+/* Nothing of its device is used any more. */
+bool store_pool_idle(struct store *s, uint32_t pool);
 
 /* ---- looking in from outside ---- */
 struct pool_stats {

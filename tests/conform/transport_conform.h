@@ -26,6 +26,8 @@ struct ConformSetup {
   bool lockable = true; // a second open is -EBUSY
   std::string owner;
   bool buffered = false, no_uring = false;
+  uint8_t keep = DEV_KEEP_NO, coherence = DEV_COHERENT;
+  std::string device; // a device that is there: no scratch file; DRAY_TEST_DAX
   std::string fault; // CONFORM_FAULT: the script of a fault device around it
   uint8_t path_aligned = DRAY_PATH_CPU_NT, path_unaligned = DRAY_PATH_CPU_NT;
 };

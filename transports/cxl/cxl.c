@@ -81,6 +81,10 @@ static int cxl_slab_add(struct dev *dev, uint64_t bytes, struct err *e, struct s
   if (!bytes || !is_aligned(bytes, dev->caps.unit) || bytes > INT64_MAX)
     return err_set(e, -EINVAL, "%s: slab of %llu bytes: not a multiple of %llu", d->path, (unsigned long long)bytes,
                    (unsigned long long)dev->caps.unit);
+  if (d->detached)
+    return err_set(e, -ENODEV, "%s: drained: restart the mover to use it again", d->path);
+  if (dev->caps.persistent && !d->scanned)
+    return err_set(e, -EINVAL, "%s: what is there has not been looked at", d->path);
   if (d->base)
     return cxl_device_slab_add(d, bytes, e, ret_mem);
   return cxl_directory_slab_add(d, bytes, e, ret_mem);
@@ -98,20 +102,43 @@ static void cxl_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   mem->fd = -1;
 }
 
+static int cxl_detach(struct dev *dev)
+{
+  struct cxl_dev *d = cxl_of(dev);
+  LOCKED(&d->lock);
+  d->detached = true;
+  cxl_device_close(d); /* a directory has no mapping of its own, and its lock is all there is to let go of */
+  close_fd(&d->fd);
+  return 0;
+}
+
+static int cxl_start(struct dev *dev, struct err *e)
+{
+  struct cxl_dev *d = cxl_of(dev);
+  int rc = addr_dev_start(dev, e);
+  if (!rc && d->keep.lines) {
+    cxl_hot_software(dev, &d->software);
+    dev->hot = &d->software;
+  }
+  return rc;
+}
+
 static const struct transport_cold cxl_cold = {
     .size = sizeof(struct transport_cold),
     .name = "cxl",
     .tier_default = DRAY_TIER_CXL,
     .open = cxl_open,
-    .start = addr_dev_start,
+    .start = cxl_start,
     .stop = addr_dev_stop,
     .quiesce = stub_quiesce,
     .close = cxl_close,
     .slab_add = cxl_slab_add,
     .slab_del = cxl_slab_del,
-    .index_slab = stub_index_slab,
-    .index_put = stub_index_put,
-    .index_del = stub_index_del,
-    .index_scan = stub_index_scan,
+    .index_slab = cxl_index_slab,
+    .index_put = cxl_index_put,
+    .index_del = cxl_index_del,
+    .index_scan = cxl_index_scan,
+    .index_bad = cxl_index_bad,
+    .detach = cxl_detach,
 };
 const struct transport transport_cxl = {&cxl_cold, &hot_addressable};

@@ -10,7 +10,6 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#include "base/copy.h"
 #include "base/guard.h"
 #include "include/priv/bits.h"
 #include "transports/cxl/cxl_internal.h"
@@ -66,24 +65,32 @@ static int device_shape(const struct cxl_dev *d, const struct stat *st, struct e
   return 0;
 }
 
-/* Units that the kernel knows to be bad are taken out for good; what it does not say is found by who touches it. */
+/* What the kernel knows to be bad goes into d->bad; what it does not say is found by who touches it. */
 static void device_bad(struct cxl_dev *d, const struct stat *st)
 {
   struct dev_caps *caps = &d->addr.dev.caps;
   char dir[64];
   struct err e = {{0}};
-  CLEAN_PTR struct dax_bad *bad = calloc(DAX_BAD_MAX, sizeof *bad);
-  if (!S_ISCHR(st->st_mode) || !bad)
+  if (!S_ISCHR(st->st_mode))
     return;
   snprintf(dir, sizeof dir, "/sys/dev/char/%u:%u", major(st->st_rdev), minor(st->st_rdev));
-  int n = dax_bad_ranges(dir, d->mapped, &e, bad);
+  int n = dax_bad_ranges(dir, d->mapped, &e, d->bad);
   if (n < 0 && n != -ENOENT)
     snprintf(caps->note, sizeof caps->note, "known bad memory cannot be listed: %.110s", e.text);
-  if (n <= 0)
+  d->bad_n = n > 0 ? (uint32_t)n : 0;
+}
+
+/* Bad units are taken out for good. */
+static void device_leave_out(struct cxl_dev *d)
+{
+  struct dev_caps *caps = &d->addr.dev.caps;
+  if (!d->bad_n)
     return;
-  uint64_t out = dax_bad_leave_out(&d->map, caps->unit, bad, (uint32_t)n);
-  caps->capacity -= out * caps->unit;
-  snprintf(caps->note, sizeof caps->note, "%llu units of known bad memory are left out", (unsigned long long)out);
+  uint64_t before = d->map.used;
+  dax_bad_leave_out(&d->map, caps->unit, d->bad, d->bad_n);
+  if (!caps->persistent)
+    caps->capacity -= (d->map.used - before) * caps->unit;
+  snprintf(caps->note, sizeof caps->note, "%u pieces of known bad memory are left out", d->bad_n);
 }
 
 static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
@@ -102,7 +109,8 @@ static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct er
     return err_set(e, -ENOSPC, "%s: capacity %llu, the %s has %llu: lower capacity%s", d->path,
                    (unsigned long long)want, emulated ? "file" : "device", (unsigned long long)size,
                    emulated ? " or grow it with truncate -s" : "");
-  want &= ~(align - 1);
+  uint64_t unit = cfg->keep ? MAX_OF(align, KEEP_UNIT_MIN) : align;
+  want &= ~(unit - 1);
   if (!want)
     return err_set(e, -EINVAL, "%s: %llu bytes are less than one unit of %llu%s", d->path, (unsigned long long)size,
                    (unsigned long long)align, emulated ? ": make it with truncate -s" : "");
@@ -111,21 +119,30 @@ static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct er
     return err_set(e, -errno, "%s: mapping %llu bytes: %s", d->path, (unsigned long long)want, strerror(errno));
   d->base = base;
   d->mapped = want;
-  rc = extent_map_init(&d->map, want / align, 0);
-  if (rc)
-    return err_set(e, rc, "%s: %s", d->path, strerror(-rc));
+  rc = extent_map_init(&d->map, want / unit, 0);
+  d->bad = calloc(DAX_BAD_MAX, sizeof *d->bad);
+  if (rc || !d->bad)
+    return err_set(e, rc ? rc : -ENOMEM, "%s: %s", d->path, strerror(rc ? -rc : ENOMEM));
   struct dev_caps *caps = &d->addr.dev.caps;
   caps->capacity = want;
-  caps->unit = align;
+  caps->unit = unit;
   caps->emulated = emulated;
   if (emulated)
     snprintf(caps->note, sizeof caps->note, "emulated: a file stands in for a CXL device");
   device_bad(d, &st);
-  return 0;
+  rc = cfg->keep ? cxl_keep_open(d, cfg, size, align, e) : cxl_device_wipe(d, size, align, e);
+  if (!rc)
+    device_leave_out(d);
+  free(take_ptr(&d->bad));
+  return rc;
 }
 
 int cxl_device_open(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
 {
+  if (cfg->coherence == DEV_SOFTWARE && !cfg->keep)
+    return err_set(e, -EINVAL, "pool %s: coherence: software needs a directory on the device: set keep: yes",
+                   cfg->name);
+  d->addr.dev.caps.incoherent = cfg->coherence != DEV_COHERENT;
   int rc = device_owner(&d->addr.dev.caps, cfg, e);
   if (rc)
     return rc;
@@ -157,19 +174,10 @@ void cxl_device_close(struct cxl_dev *d)
   if (d->base)
     munmap(d->base, d->mapped);
   d->base = NULL;
+  d->keep.base = NULL;
+  free(take_ptr(&d->bad));
   extent_map_deinit(&d->map);
   close_fd(&d->ro_fd);
-}
-
-struct zero_job {
-  char *base;
-  uint64_t bytes;
-};
-static int zero_run(void *ctx)
-{
-  const struct zero_job *j = ctx;
-  copy_zero(j->base, j->bytes);
-  return 0;
 }
 
 /* Nothing else ever zeroes a device. A range that fails while it is zeroed stays taken: never used again. */
@@ -187,12 +195,20 @@ int cxl_device_slab_add(struct cxl_dev *d, uint64_t bytes, struct err *e, struct
                        (unsigned long long)d->mapped, bad ? ", bad memory passed over" : "");
     }
     uint64_t off = at * unit;
-    struct zero_job j = {(char *)d->base + off, bytes};
-    const struct guard_range range = {j.base, bytes};
+    struct slab_mem mem = {.bytes = bytes,
+                           .dev_off = off,
+                           .base = (char *)d->base + off,
+                           .fd = d->ro_fd,
+                           .fd_off = off,
+                           .unit = (uint32_t)at};
     struct guard_hit hit;
-    if (!guard_run(zero_run, &j, &range, 1, &hit)) {
-      *ret_mem = (struct slab_mem){
-          .bytes = bytes, .dev_off = off, .base = j.base, .fd = d->ro_fd, .fd_off = off, .unit = (uint32_t)at};
+    if (!cxl_zero(mem.base, bytes, &hit)) {
+      if (d->keep.base && keep_forget(&d->keep, &mem)) {
+        LOCKED(&d->lock);
+        extent_free(&d->map, at, bytes / unit);
+        return err_set(e, -EIO, "%s: the memory of its directory is bad", d->path);
+      }
+      *ret_mem = mem;
       return 0;
     }
     if (hit.kind == GUARD_LOST) {
@@ -209,6 +225,8 @@ int cxl_device_slab_add(struct cxl_dev *d, uint64_t bytes, struct err *e, struct
 
 void cxl_device_slab_del(struct cxl_dev *d, struct slab_mem *mem)
 {
+  if (d->keep.base)
+    (void)keep_forget(&d->keep, mem);
   LOCKED(&d->lock);
   extent_free(&d->map, mem->dev_off / d->addr.dev.caps.unit, mem->bytes / d->addr.dev.caps.unit);
 }

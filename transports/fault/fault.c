@@ -146,6 +146,18 @@ static int fault_index_scan(struct dev *dev, const struct index_visitor *v, uint
   return inner->cold->index_scan(inner, v, ret_skipped);
 }
 
+static int fault_index_bad(struct dev *dev, uint64_t dev_off, uint64_t len, bool proven)
+{
+  struct dev *inner = fault_of(dev)->inner;
+  return inner->cold->index_bad(inner, dev_off, len, proven);
+}
+static int fault_detach(struct dev *dev)
+{
+  struct fault_dev *f = fault_of(dev);
+  fault_forget_all(f);
+  return f->inner->cold->detach(f->inner);
+}
+
 static const struct transport_cold fault_cold = {
     .size = sizeof(struct transport_cold),
     .name = "fault",
@@ -161,6 +173,8 @@ static const struct transport_cold fault_cold = {
     .index_put = fault_index_put,
     .index_del = fault_index_del,
     .index_scan = fault_index_scan,
+    .index_bad = fault_index_bad,
+    .detach = fault_detach,
 };
 
 int fault_check(const char *script, struct err *e)

@@ -316,5 +316,7 @@ static const struct transport_cold file_cold = {
     .index_put = file_index_put,
     .index_del = file_index_del,
     .index_scan = file_index_scan,
+    .index_bad = stub_index_bad,
+    .detach = stub_detach,
 };
 const struct transport transport_file = {&file_cold, &hot_uring};

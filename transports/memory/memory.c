@@ -146,5 +146,7 @@ static const struct transport_cold memory_cold = {
     .index_put = stub_index_put,
     .index_del = stub_index_del,
     .index_scan = stub_index_scan,
+    .index_bad = stub_index_bad,
+    .detach = stub_detach,
 };
 const struct transport transport_memory = {&memory_cold, &hot_addressable};

@@ -36,6 +36,7 @@ struct FakeDev {
   transport_cold cold{};
   std::mutex lock;
   std::map<uint32_t, FakeSlab> slabs;
+  std::map<uint64_t, uint64_t> bad; /* what it was told of, by place */
   uint32_t next_unit = 1;
   uint64_t used = 0;
   uint64_t largest = UINT64_MAX; /* the largest piece in which the device has memory */
@@ -53,6 +54,7 @@ struct FakeDev {
     cold.index_put = IndexPut;
     cold.index_del = IndexDel;
     cold.index_scan = IndexScan;
+    cold.index_bad = IndexBad;
     d.cold = &cold;
     d.caps.capacity = capacity;
     d.caps.unit = 4096;
@@ -158,7 +160,17 @@ struct FakeDev {
       if (rc < 0)
         return rc;
     }
+    for (auto &b : f->bad)
+      if (v->bad)
+        v->bad(v->ctx, b.first, b.second, true);
     *ret_skipped = 0;
+    return 0;
+  }
+  static int IndexBad(dev *d, uint64_t off, uint64_t len, bool)
+  {
+    FakeDev *f = Of(d);
+    std::lock_guard<std::mutex> g(f->lock);
+    f->bad[off] = len;
     return 0;
   }
   size_t Entries()

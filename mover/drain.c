@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mover/drain.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/guard.h"
+#include "include/priv/bits.h"
+#include "include/priv/order.h"
+#include "mover/daemon.h"
+#include "mover/keeper.h"
+#include "mover/poison.h"
+#include "mover/sandbox.h"
+#include "transports/check.h"
+
+#define WALK 32u
+#define REST_MS 20     /* between two looks at what is still leased */
+#define XFER_MS 10000u /* how long a device may take for one piece */
+
+static bool stopped(const struct drain *r)
+{
+  return stop_see(&r->stop);
+}
+
+/* ---- one cell ---- */
+
+struct sum {
+  const void *p;
+  uint64_t n;
+  volatile uint32_t crc;
+};
+static int sum_run(void *ctx)
+{
+  struct sum *s = ctx;
+  s->crc = crc32c(0, s->p, s->n);
+  return 0;
+}
+
+/* Is the cell what it was. OK, CRC_MISMATCH, POISONED (and then it is known), PAGE_LOST. */
+static unsigned look(struct drain *r, const struct slot_mem *a, const struct cell_facts *f)
+{
+  struct sum s = {(char *)a->mem->base + a->off, f->len, 0};
+  const struct guard_range range = {s.p, s.n};
+  struct guard_hit hit;
+  if (guard_run(sum_run, &s, &range, 1, &hit) == 0)
+    return f->has_crc && s.crc != f->crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
+  if (hit.kind != GUARD_POISON)
+    return DRAY_PAGE_LOST;
+  poison_met(r->d, hit.addr, hit.unit);
+  return DRAY_POISONED;
+}
+
+/* One piece, from submit to done. */
+static unsigned piece(struct drain *r, struct dev *dev, struct xfer *x)
+{
+  uint32_t lane = r->d->lanes_n;
+  uint64_t until = daemon_now_ns() + XFER_MS * 1000000ull;
+  struct xfer_done done;
+  if (xfer_check(dev, x) < 0)
+    return DRAY_IO_ERROR;
+  int rc;
+  while ((rc = dev->hot->submit(dev, lane, x)) == -EAGAIN && daemon_now_ns() < until)
+    poll(NULL, 0, 1);
+  if (rc < 0)
+    return DRAY_IO_ERROR;
+  dev->hot->flush(dev, lane);
+  /* to the end, also past the deadline: the bytes are still being read */
+  for (bool late = false; dev->hot->poll(dev, lane, &done, 1) == 0; late = daemon_now_ns() > until) {
+    struct pollfd p = {.fd = dev->hot->poll_fd(dev, lane), .events = POLLIN};
+    poll(&p, p.fd >= 0, 5);
+    if (late && stopped(r))
+      return DRAY_SHUTTING_DOWN;
+  }
+  return done.status == XFER_OK ? DRAY_REASON_OK : done.reason;
+}
+
+static unsigned copy_down(struct drain *r, const struct slot_mem *a, const struct slot_mem *b, uint64_t len)
+{
+  unsigned why = DRAY_REASON_OK;
+  for (uint64_t at = 0; at < len && why == DRAY_REASON_OK;) {
+    uint64_t n = MIN_OF(len - at, r->d->cfg->chunk_bytes);
+    struct xfer_vec v = {(char *)a->mem->base + a->off + at, n};
+    struct xfer x = {.op = XFER_WRITE,
+                     .flags = XFER_FRAGILE,
+                     .nvec = 1,
+                     .vec = &v,
+                     .slab = b->mem,
+                     .slab_off = b->off + at,
+                     .bytes = n};
+    why = piece(r, b->dev, &x);
+    at += n;
+  }
+  return why;
+}
+
+/* Down to the first tier below that takes it. */
+static bool move_down(struct drain *r, const struct cell_facts *f, struct slot_ref from)
+{
+  struct store *st = r->d->store;
+  struct store_who who = {.tenant = f->tenant, .agent = f->agent, .scope = f->scope};
+  struct slot_mem a, b;
+  store_slot_mem(st, from, &a);
+  if (!a.mem->base || r->d->lanes_n >= DRAIN_LANES_MAX || look(r, &a, f) != DRAY_REASON_OK)
+    return false;
+  for (uint32_t p = r->pool + 1; p < store_pools(st) && !stopped(r); p++) {
+    struct slot_ref to;
+    if (store_alloc(st, p, &who, f->len, &to) != DRAY_REASON_OK)
+      continue;
+    store_slot_mem(st, to, &b);
+    bool ok = copy_down(r, &a, &b, f->len) == DRAY_REASON_OK &&
+              store_move_copy(st, f, (uint8_t)r->pool, to) == DRAY_REASON_OK;
+    if (!ok)
+      store_discard(st, to);
+    store_unpin(st, to);
+    if (ok)
+      return true;
+  }
+  return false;
+}
+
+static bool has_colder(const struct cell_facts *f, uint32_t pool)
+{
+  for (unsigned i = 0; i < f->copies; i++)
+    if (f->copy[i].pool > pool)
+      return true;
+  return false;
+}
+
+static void empty_cell(struct drain *r, const struct cell_facts *seen)
+{
+  struct store *st = r->d->store;
+  uint8_t tier = store_pool(st, r->pool)->tier;
+  uint32_t domain = seen->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : seen->tenant;
+  struct cell_facts f;
+  struct slot_ref slot = {0};
+  if (store_find(st, domain, seen->key, tier, (uint32_t)(daemon_now_ns() / 1000000u), &f, &slot) != DRAY_REASON_OK)
+    return;
+  if (slot.slab && f.idx == seen->idx && f.gen == seen->gen) {
+    bool moved = f.state == CELL_LIVE && !has_colder(&f, r->pool) && move_down(r, &f, slot);
+    if (moved)
+      stat_add(&r->moved, 1);
+    else if (!stopped(r) && store_evict(st, &f, (uint8_t)r->pool) == DRAY_REASON_OK)
+      stat_add(&r->dropped, !has_colder(&f, r->pool));
+  }
+  if (slot.slab)
+    store_unpin(st, slot);
+}
+
+static void empty_once(struct drain *r)
+{
+  uint32_t cursor = 0;
+  do {
+    struct cell_facts f[WALK];
+    uint32_t n = store_walk(r->d->store, &cursor, f, WALK);
+    for (uint32_t i = 0; i < n && !stopped(r); i++)
+      for (unsigned k = 0; k < f[i].copies; k++)
+        if (f[i].copy[k].pool == r->pool)
+          empty_cell(r, &f[i]);
+  } while (cursor && !stopped(r));
+}
+
+/* ---- the thread ---- */
+
+static void *drain_main(void *arg)
+{
+  struct drain *r = arg;
+  struct daemon *d = r->d;
+  const char *name = d->cfg->tier[r->pool].name;
+  sigset_t set;
+  sigfillset(&set);
+  sigdelset(&set, SIGBUS); /* it copies */
+  sigdelset(&set, SIGSEGV);
+  pthread_sigmask(SIG_SETMASK, &set, NULL);
+  pthread_setname_np(pthread_self(), "dray-drain");
+  bool told = false;
+  for (; !store_pool_idle(d->store, r->pool) && !stopped(r); poll(NULL, 0, REST_MS)) {
+    empty_once(r);
+    store_pool_close(d->store, r->pool); /* slabs that became empty meanwhile */
+    if (!told && !store_pool_idle(d->store, r->pool))
+      log_line(&d->log, LOG_INFO, "tier %s: TIER_DRAINING: %llu cells moved, %llu dropped; waiting for leases", name,
+               (unsigned long long)stat_read(&r->moved), (unsigned long long)stat_read(&r->dropped));
+    told = true;
+  }
+  if (stopped(r))
+    return NULL;
+  struct dev *dev = d->dev[r->pool];
+  int rc = dev->cold->detach(dev);
+  rc = rc ? rc : keeper_detach(d, r->pool);
+  r->error = rc;
+  if (rc < 0)
+    log_line(&d->log, LOG_ERROR, "tier %s: drained, but not let go of: %s", name, strerror(-rc));
+  else
+    log_line(&d->log, LOG_INFO, "tier %s: drained: %llu cells moved, %llu dropped; the device is free to be taken away",
+             name, (unsigned long long)stat_read(&r->moved), (unsigned long long)stat_read(&r->dropped));
+  state_publish(&r->state, rc < 0 ? DRAIN_FAILED : DRAIN_DONE); /* [STATE] */
+  return NULL;
+}
+
+int drain_begin(struct daemon *d, uint32_t pool)
+{
+  struct drain *r = &d->drain;
+  if (r->started && r->pool == pool)
+    return 0;
+  if (strcmp(d->cfg->tier[pool].transport, "cxl") != 0)
+    return -ENOTSUP;
+  if (r->started && state_see(&r->state) == DRAIN_RUNS)
+    return -EBUSY;
+  drain_stop(d);
+  *r = (struct drain){.d = d, .pool = pool, .state = DRAIN_RUNS};
+  store_pool_close(d->store, pool);
+  log_line(&d->log, LOG_INFO, "tier %s: TIER_DRAINING: nothing new goes there", d->cfg->tier[pool].name);
+  r->started = pthread_create(&r->thread, NULL, drain_main, r) == 0;
+  return r->started ? 0 : -EAGAIN;
+}
+
+void drain_stop(struct daemon *d)
+{
+  stop_raise(&d->drain.stop);
+  if (d->drain.started)
+    pthread_join(d->drain.thread, NULL);
+  d->drain.started = false;
+}
+
+const char *drain_state_name(uint32_t state)
+{
+  static const char *const names[] = {"serving", "draining", "drained", "failed"};
+  return names[state < ARRAY_LEN(names) ? state : 0];
+}

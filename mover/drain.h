@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Empties a tier so that its device can be reconfigured or taken out. From the start on nothing new goes there; its
+ * cells go down the ladder, or away where nothing takes them; what is leased stays until its lease ends. When the last
+ * slab is gone the worker and the keeper let go of the device: mapping, fds, lock. The kernel would not wait for that.
+ *
+ * A thread of its own with a queue of its own into every transport (the lane after the last); it ends with the work,
+ * or when the mover stops. A worker that dies in between forgets that it was draining.
+ */
+#ifndef MOVER_DRAIN_H
+#define MOVER_DRAIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+
+/* Transports have at most so many queues; a mover with that many lanes has none left for a drain: cells are dropped. */
+#define DRAIN_LANES_MAX 64u
+
+enum drain_state { DRAIN_NONE = 0, DRAIN_RUNS = 1, DRAIN_DONE = 2, DRAIN_FAILED = 3 };
+
+struct drain {
+  struct daemon *d;
+  uint32_t pool;
+  pthread_t thread;
+  bool started;
+  uint32_t stop;           /* [STOP] */
+  uint32_t state;          /* enum drain_state, [STATE] */
+  int32_t error;           /* of DRAIN_FAILED, before the state */
+  uint64_t moved, dropped; /* [STAT] cells */
+};
+
+/* Control thread. Begins; a drain that runs or is over goes on being what it is. 0; -ENOTSUP: nothing of that tier
+   could be taken away; -EBUSY: another tier's drain runs; -EAGAIN: no thread. */
+int drain_begin(struct daemon *d, uint32_t pool);
+/* Ends the thread, wherever it is; cells are not torn by it. */
+void drain_stop(struct daemon *d);
+const char *drain_state_name(uint32_t state);
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CXL Type-3 memory, seen by libcxl, and shared without coherence. */
+#include <sys/wait.h>
+
+#include "tests/guest/guest.h"
+
+extern "C" {
+#include "transports/cxl/share.h"
+}
+
+using guest::kCell;
+using guest::kMiB;
+using guest::mover;
+using guest::Raw;
+using kit::Engine;
+using kit::say;
+
+TEST(GuestCxl, TiersShowsTheDeviceAndTheTopology)
+{
+  NEEDS("GUEST_DAX");
+  auto m = mover({.capacity = "16MiB"});
+  ASSERT_TRUE(m->up()) << m->log();
+  auto r = run::dray({"tiers", "--verbose"}, m.get());
+  ASSERT_EQ(r.code, 0) << r.err;
+  printf("%s", r.out.c_str());
+  std::string dir = "/sys/bus/dax/devices/" + guest::dax() + "/";
+  uint64_t size = strtoull(kit::read_file(dir + "size").c_str(), nullptr, 0);
+  EXPECT_NE(r.out.find("cxl: at /dev/" + guest::dax()), std::string::npos);
+  EXPECT_NE(r.out.find("cxl: device " + guest::dax() + ": " + std::to_string(size) + " bytes, align 2097152, mode devdax, node " +
+                       std::to_string(atoi(kit::read_file(dir + "target_node").c_str()))),
+            std::string::npos);
+  EXPECT_NE(r.out.find("cxl: range 0x"), std::string::npos);
+  EXPECT_NE(r.out.find("real"), std::string::npos) << "no stand-in";
+  if (guest::env("GUEST_VARIANT") == "cxl") {
+    EXPECT_NE(r.out.find("CXL: mem0 at 0000:"), std::string::npos);
+    EXPECT_NE(r.out.find("CXL: region0 of decoder0.0: 268435456 bytes"), std::string::npos);
+  } else {
+    EXPECT_NE(r.out.find("CXL: no"), std::string::npos);
+  }
+}
+
+TEST(GuestCxl, DoctorHasARowForEachDevice)
+{
+  NEEDS("GUEST_DAX");
+  auto r = run::dray({"doctor"});
+  EXPECT_NE(r.out.find(guest::dax() + ": "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("mode devdax"), std::string::npos) << r.out;
+  if (guest::env("GUEST_VARIANT") == "cxl") {
+    EXPECT_NE(r.out.find("1 devices, 1 regions"), std::string::npos) << r.out;
+  }
+  std::string rows;
+  size_t at = r.out.find("dax device");
+  printf("%s", r.out.substr(at == std::string::npos ? 0 : r.out.rfind('\n', at) + 1).c_str());
+}
+
+/* Another process with a mapping of its own stands in for another host: there is one cache here, so what it cannot show
+   is a stale line. */
+TEST(GuestCxl, AnotherHostsProcessReadsACellByItsLine)
+{
+  NEEDS("GUEST_DAX");
+  auto m = mover({.keep = "fresh", .capacity = "32MiB", .more = ", coherence: software"});
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, guest::as("red"));
+  e.fill(0, kCell, 7);
+  ASSERT_EQ(e.put("shared", 0, kCell, DRAY_TIER_CXL).status, DRAY_OK);
+  EXPECT_EQ(e.map("shared").reason, DRAY_NOT_ATTENDABLE);
+  auto look = [&]() {
+    pid_t pid = fork();
+    if (pid == 0) {
+      Raw raw(guest::dax(), 32 * kMiB);
+      struct share s;
+      uint64_t line, len;
+      uint32_t generation;
+      std::vector<char> to(kCell);
+      kit::Key key("shared");
+      if (!raw.ok() || share_open(&s, raw.at(), 32 * kMiB))
+        _exit(2);
+      if (share_find(&s, key.b, &line))
+        _exit(3);
+      if (share_read(&s, line, key.b, to.data(), kCell, &len, &generation))
+        _exit(4);
+      _exit(len == kCell && kit::pattern_holds(to.data(), kCell, 7) ? 0 : 5);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+  };
+  EXPECT_EQ(look(), 0);
+  ASSERT_EQ(e.drop("shared").status, DRAY_OK);
+  EXPECT_EQ(look(), 3) << "no line names what is gone";
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# In the guest: inside.sh VARIANT BUILD_DIR [FILTER]. Makes the devices, runs the programs for them, one after the other.
+variant=$1 build=$2 filter=${3:-*}
+cd "$(dirname "$0")" || exit 2
+. ./devices.sh
+bad=0
+program() { # NAME FILTER: each has its own limit, so that one that hangs does not cost the others their say
+  printf '\n-- %s %s\n' "$1" "$2"
+  timeout 150 "$build/tests/guest/$1" --gtest_filter="$2" </dev/null
+  local rc=$?
+  [ $rc = 0 ] || { printf -- '-- %s: exit code %d\n' "$1" $rc; bad=1; }
+}
+conform() { # DEVICE KEEP
+  GUEST_CONFORM_DAX=/dev/$1 GUEST_CONFORM_KEEP=$2
+  export GUEST_CONFORM_DAX
+  [ -n "$2" ] && export GUEST_CONFORM_KEEP || export -n GUEST_CONFORM_KEEP
+  program guest-conform-dax 'Conform*:-ConformFaults.*'
+}
+
+case $variant in
+  dax)
+    devices_dax || { echo 'guest: no device-dax'; exit 1; }
+    disk_ext4 || { echo 'guest: no disk'; exit 1; }
+    if [ "$filter" = '*' ]; then
+      conform "$GUEST_DAX" ''
+      conform "$GUEST_DAX_DYN" yes
+      conform "$GUEST_DAX_4K" yes
+    fi
+    program guest-dax "$filter"
+    program guest-drain "$filter"
+    program guest-poison "$filter"
+    program guest-cxl "$filter"
+    ;;
+  cxl)
+    devices_cxl || { echo 'guest: no CXL memory'; exit 1; }
+    # every access is emulated there: what the other variant shows of any device is not shown again
+    if [ "$filter" = '*' ]; then
+      program guest-dax 'Devices/GuestDax.*/DAX'
+      program guest-drain 'Devices/GuestDrain.WithoutATier*/DAX'
+      program guest-poison 'Devices/GuestPoisonMover.Early*/DAX'
+    fi
+    program guest-cxl "$filter"
+    ;;
+  rxe)
+    devices_rxe || { echo 'guest: no soft RoCE'; exit 1; }
+    # what the RDMA transport's tests will stand on: two devices, each with a port that is up
+    n=$(ibv_devinfo | grep -c PORT_ACTIVE)
+    if [ "$n" = 2 ]; then echo '[       OK ] rxe.TwoDevicesAreActive (0 ms)'; else echo "[  FAILED  ] rxe.TwoDevicesAreActive ($n ms)"; bad=1; fi
+    ;;
+esac
+dmesg | grep -E 'WARNING:|BUG:|Oops' && { echo '-- the kernel complained'; bad=1; }
+exit $bad

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tier on one mapped device (a file stands in): drained, kept over a restart, without coherence. tests/guest has the
+   same on device-dax. */
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/integration/run_dray.h"
+
+using kit::Engine;
+using kit::Mover;
+using kit::say;
+
+namespace {
+constexpr uint64_t kCell = 256 << 10;
+std::string Name(int i) { return "c" + std::to_string(i); }
+
+class TierTest : public ::testing::Test {
+protected:
+  void SetUp() override
+  {
+    std::ofstream(device_).put(0);
+    ASSERT_EQ(0, truncate(device_.c_str(), 32 << 20));
+  }
+  std::unique_ptr<Mover> Start(const std::string &more, bool disk = true)
+  {
+    kit::MoverOptions o;
+    o.config = "lanes: 2\ntiers:\n  - {name: dram, transport: memory, capacity: 32MiB}\n"
+               "  - {name: cxl, transport: cxl, path: " + device_ + ", owner: red" + more + "}\n";
+    if (disk)
+      o.config += "  - {name: disk, transport: file, path: " + scratch_.path("disk") + ", capacity: 32MiB}\n";
+    o.tenants = {"red:r-token", "blue:b-token"};
+    return std::make_unique<Mover>(o);
+  }
+  kit::EngineOptions Red() const
+  {
+    kit::EngineOptions o;
+    o.token = "r-token";
+    return o;
+  }
+  /* Mappings and fds of the device in a process. */
+  int Holds(pid_t pid) const
+  {
+    int n = 0;
+    std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+    for (std::string line; std::getline(maps, line);)
+      n += line.find(device_) != std::string::npos;
+    for (int fd = 0; fd < 1024; fd++) {
+      char to[512];
+      ssize_t k = readlink(("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd)).c_str(), to, sizeof to);
+      n += k > 0 && std::string(to, (size_t)k) == device_;
+    }
+    return n;
+  }
+  run::Scratch scratch_;
+  std::string device_ = scratch_.path("device");
+};
+} // namespace
+
+TEST_F(TierTest, ADrainMovesCellsDownWaitsForLeasesAndLetsGo)
+{
+  auto m = Start("");
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, Red());
+  for (int i = 0; i < 6; i++) {
+    e.fill(0, kCell, i);
+    ASSERT_EQ(e.put(Name(i), 0, kCell, DRAY_TIER_CXL, i % 2 ? DRAY_VERIFY_CRC : 0).status, DRAY_OK);
+  }
+  auto lease = e.map(Name(3), DRAY_TIER_CXL);
+  ASSERT_EQ(lease.status, DRAY_OK) << say(lease);
+  const void *p = dray_map_address(e.d, lease.slab, lease.off);
+  ASSERT_NE(p, nullptr);
+  EXPECT_GT(Holds(m->worker()), 0);
+  EXPECT_GT(Holds(m->keeper()), 0);
+  auto r = run::dray({"tier", "drain", "cxl", "--timeout", "1"}, m.get());
+  EXPECT_EQ(r.code, 3) << r.out << r.err;
+  EXPECT_NE(r.out.find("draining: 6 cells moved, 0 dropped"), std::string::npos) << r.out;
+  EXPECT_TRUE(kit::pattern_holds(p, kCell, 3));
+  auto c = e.put("new", 0, kCell, DRAY_TIER_CXL);
+  EXPECT_EQ(c.reason, DRAY_TIER_DRAINING) << say(c);
+  EXPECT_EQ(c.status, DRAY_REFUSED);
+  EXPECT_EQ(e.put("new", 0, kCell).status, DRAY_OK);
+  ASSERT_EQ(e.unmap(lease.object).status, DRAY_OK);
+  r = run::dray({"tier", "drain", "cxl", "--json"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(run::Json(r.out).text("state"), "drained");
+  EXPECT_EQ(Holds(m->worker()), 0);
+  EXPECT_EQ(Holds(m->keeper()), 0);
+  for (int i = 0; i < 6; i++) {
+    c = e.get(Name(i), 0, kCell, 0, i % 2 ? DRAY_VERIFY_CRC : 0);
+    ASSERT_EQ(c.status, DRAY_OK) << say(c);
+    EXPECT_EQ(c.tier, DRAY_TIER_DISK);
+    EXPECT_TRUE(e.holds(0, kCell, i));
+  }
+  EXPECT_EQ(Holds(getpid()), 0) << "the engine was told that the slab is gone";
+  r = run::dray({"tiers"}, m.get());
+  EXPECT_NE(r.out.find("cxl: drained"), std::string::npos) << r.out;
+  EXPECT_TRUE(m->audit_clean());
+  e.close();
+  EXPECT_EQ(m->stop(), 0) << m->log();
+}
+
+TEST_F(TierTest, ADrainUnderLoadLosesNothing)
+{
+  auto m = Start("");
+  ASSERT_TRUE(m->up()) << m->log();
+  std::atomic<int> wrong{0}, puts{0};
+  std::atomic<bool> end{false};
+  std::vector<std::thread> engines;
+  for (int k = 0; k < 2; k++)
+    engines.emplace_back([&, k] {
+      auto o = Red();
+      o.agent = "a" + std::to_string(k);
+      Engine e(*m, o);
+      for (int i = 0; !end; i = (i + 1) % 16) {
+        std::string name = std::to_string(k) + Name(i);
+        e.fill(0, kCell, i);
+        auto c = e.put(name, 0, kCell, i % 2 ? DRAY_TIER_CXL : 0);
+        if (c.status != DRAY_OK && c.reason != DRAY_TIER_DRAINING && c.reason != DRAY_NO_ROOM)
+          wrong++;
+        if (c.status != DRAY_OK)
+          continue;
+        puts++;
+        c = e.get(name, kCell, kCell);
+        if (c.status != DRAY_OK || !e.holds(kCell, kCell, i))
+          wrong++;
+      }
+    });
+  while (puts < 40 && !wrong)
+    poll(nullptr, 0, 5);
+  auto r = run::dray({"tier", "drain", "cxl"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.out << r.err << m->log();
+  int before = puts;
+  while (puts < before + 10 && !wrong)
+    poll(nullptr, 0, 5);
+  end = true;
+  for (auto &t : engines)
+    t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(m->audit_clean());
+  EXPECT_EQ(Holds(m->worker()), 0);
+}
+
+TEST_F(TierTest, WithNoTierBelowADrainDropsAndAnotherTierIsNoDevice)
+{
+  auto m = Start("", false);
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, Red());
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(e.put(Name(i), 0, kCell, DRAY_TIER_CXL).status, DRAY_OK);
+  auto r = run::dray({"tier", "drain", "dram"}, m.get());
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("only a cxl tier"), std::string::npos) << r.err;
+  r = run::dray({"tier", "drain", "disk"}, m.get());
+  EXPECT_NE(r.err.find("no such tier"), std::string::npos) << r.err;
+  EXPECT_EQ(run::dray({"tier", "fill", "cxl"}, m.get()).code, 2);
+  r = run::dray({"tier", "drain", "cxl"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_NE(r.out.find("0 cells moved, 4 dropped"), std::string::npos) << r.out;
+  EXPECT_EQ(e.get(Name(0), 0, kCell).reason, DRAY_EVICTED);
+  /* the next worker does not open it again */
+  pid_t old = m->worker();
+  kill(old, SIGKILL);
+  for (int i = 0; i < 500 && (m->worker() == old || m->worker() <= 0); i++)
+    poll(nullptr, 0, 20);
+  ASSERT_GT(m->worker(), 0) << m->log();
+  EXPECT_EQ(Holds(m->worker()), 0);
+  Engine again(*m, Red());
+  EXPECT_EQ(again.put("x", 0, kCell, DRAY_TIER_CXL).status, DRAY_REFUSED);
+  EXPECT_EQ(again.put("x", 0, kCell).status, DRAY_OK);
+}
+
+TEST_F(TierTest, AKeptDeviceKeepsItsCellsAndItsBadMemory)
+{
+  for (int round = 0; round < 3; round++) {
+    auto m = Start(", keep: 'yes'", false);
+    ASSERT_TRUE(m->up()) << m->log();
+    Engine e(*m, Red());
+    EXPECT_EQ(m->status("found_on_disk"), round ? 8 : 0);
+    if (round == 0) {
+      for (int i = 0; i < 8; i++) {
+        e.fill(0, kCell, i);
+        ASSERT_EQ(e.put(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC).status, DRAY_OK);
+      }
+      auto l = e.map(Name(5), DRAY_TIER_CXL);
+      ASSERT_EQ(l.status, DRAY_OK);
+      dray_prep_quarantine_lease(e.sqe(), l.object, 4096, 1, 4096);
+      e.wait(1);
+    }
+    for (int i = 0; i < 8; i++) {
+      auto c = e.get(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      if (i == 5)
+        EXPECT_EQ(c.status, DRAY_REFUSED) << round << say(c);
+      else
+        EXPECT_TRUE(c.status == DRAY_OK && e.holds(0, kCell, i)) << round << " " << i << say(c);
+    }
+    EXPECT_EQ(m->status("poison.barred_bytes"), 4096) << round;
+    EXPECT_TRUE(m->audit_clean());
+    e.close();
+    if (round == 1)
+      kill(m->keeper(), SIGKILL);
+    else
+      EXPECT_EQ(m->stop(), 0) << m->log();
+  }
+  auto m = Start(", keep: 'maybe'");
+  EXPECT_FALSE(m->up());
+  EXPECT_NE(m->log().find("'maybe' is none of no yes fresh"), std::string::npos) << m->log();
+}
+
+TEST_F(TierTest, WithoutHardwareCoherenceEnginesGetCopiesOnly)
+{
+  for (const char *how : {", coherence: none", ", coherence: software, keep: fresh"}) {
+    auto m = Start(how);
+    ASSERT_TRUE(m->up()) << m->log();
+    Engine e(*m, Red());
+    for (uint64_t len : {kCell, kCell - 7, uint64_t{33}}) {
+      e.fill(0, len, len);
+      ASSERT_EQ(e.put("x", 0, len, DRAY_TIER_CXL, DRAY_VERIFY_CRC).status, DRAY_OK) << how;
+      auto c = e.get("x", kCell, len, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      ASSERT_EQ(c.status, DRAY_OK) << how << say(c);
+      EXPECT_TRUE(e.holds(kCell, len, len));
+    }
+    EXPECT_EQ(e.map("x").reason, DRAY_NOT_ATTENDABLE) << how;
+    auto c = e.map("x", 0, DRAY_MAP_OR_STAGE);
+    EXPECT_EQ(c.status, DRAY_OK) << how << say(c);
+    EXPECT_EQ(c.tier, DRAY_TIER_DRAM);
+  }
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// The directory that a mapped device keeps, on a file that stands in; and the lines by which another host reads it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include <dray/types.h>
+
+#include "base/crc.h"
+#include "transports/cxl/keep_format.h"
+#include "transports/cxl/share.h"
+#include "transports/transport.h"
+}
+
+namespace {
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kSlot = 64 << 10;
+
+class Keep : public ::testing::Test {
+protected:
+  void SetUp() override
+  {
+    char t[] = "/dev/shm/dray-keep-XXXXXX";
+    int fd = mkstemp(t);
+    ASSERT_GE(fd, 0);
+    path_ = t;
+    ASSERT_EQ(0, ftruncate(fd, kBytes));
+    raw_ = static_cast<uint8_t *>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    ASSERT_NE(MAP_FAILED, static_cast<void *>(raw_));
+    close(fd);
+    cfg_.name = "test";
+    cfg_.path = path_.c_str();
+    cfg_.lanes = 1;
+    cfg_.numa_node = -1;
+    cfg_.owner = "red";
+    cfg_.keep = DEV_KEEP_YES;
+  }
+  void TearDown() override
+  {
+    Close();
+    munmap(raw_, kBytes);
+    unlink(path_.c_str());
+  }
+  int Open()
+  {
+    Close();
+    int r = transport_cxl.cold->open(&cfg_, &err_, &dev_);
+    return r ? r : dev_->cold->start(dev_, &err_);
+  }
+  void Close()
+  {
+    if (!dev_)
+      return;
+    dev_->cold->stop(dev_);
+    dev_->cold->close(dev_);
+    dev_ = nullptr;
+  }
+  std::string Text() const { return err_.text; }
+  struct Seen {
+    std::vector<struct slab_mem> slabs;
+    std::vector<struct index_entry> cells;
+    std::vector<std::pair<uint64_t, uint64_t>> bad;
+  };
+  Seen Scan()
+  {
+    Seen s;
+    struct index_visitor v = {};
+    v.ctx = &s;
+    v.slab = [](void *c, const struct slab_mem *m, uint64_t, uint32_t, const char *, const char *, uint8_t) {
+      static_cast<Seen *>(c)->slabs.push_back(*m);
+      return 0;
+    };
+    v.cell = [](void *c, const struct slab_mem *, uint32_t, const struct index_entry *e) {
+      static_cast<Seen *>(c)->cells.push_back(*e);
+      return 0;
+    };
+    v.bad = [](void *c, uint64_t off, uint64_t len, bool) {
+      static_cast<Seen *>(c)->bad.emplace_back(off, len);
+      return 0;
+    };
+    EXPECT_EQ(0, dev_->cold->index_scan(dev_, &v, &skipped_));
+    return s;
+  }
+  static struct index_entry Entry(uint8_t key, uint64_t len, uint32_t generation, uint32_t crc)
+  {
+    struct index_entry e = {};
+    memset(e.key, key, sizeof e.key);
+    strcpy(e.tenant, "red");
+    strcpy(e.agent, "a");
+    e.len = len;
+    e.generation = generation;
+    e.crc = crc;
+    e.has_crc = 1;
+    e.scope = DRAY_SCOPE_TENANT;
+    return e;
+  }
+  struct slab_mem Slab(uint64_t bytes = 2 * kMiB)
+  {
+    struct slab_mem m = {};
+    EXPECT_EQ(0, dev_->cold->slab_add(dev_, bytes, &err_, &m)) << Text();
+    EXPECT_EQ(0, dev_->cold->index_slab(dev_, &m, kSlot, 32, "red", "a", DRAY_SCOPE_TENANT));
+    return m;
+  }
+  void Put(const struct slab_mem &m, uint32_t slot, uint8_t key, const void *p, uint64_t len, uint32_t generation)
+  {
+    struct xfer_vec v = {const_cast<void *>(p), len};
+    struct xfer x = {};
+    x.op = XFER_WRITE;
+    x.slab = &m;
+    x.slab_off = slot * kSlot;
+    x.vec = &v;
+    x.nvec = 1;
+    x.bytes = len;
+    struct xfer_done done;
+    ASSERT_EQ(0, dev_->hot->submit(dev_, 0, &x));
+    ASSERT_EQ(1u, dev_->hot->poll(dev_, 0, &done, 1));
+    ASSERT_EQ(XFER_OK, done.status);
+    struct index_entry e = Entry(key, len, generation, crc32c(0, p, len));
+    ASSERT_EQ(0, dev_->cold->index_put(dev_, &m, slot, &e));
+  }
+  struct keep_super *Super(unsigned i) const { return reinterpret_cast<struct keep_super *>(raw_ + i * KEEP_SUPER_STEP); }
+
+  static constexpr uint64_t kBytes = 24 * kMiB;
+  std::string path_;
+  struct dev_config cfg_ = {};
+  struct err err_ = {};
+  struct dev *dev_ = nullptr;
+  uint8_t *raw_ = nullptr;
+  uint64_t skipped_ = 0;
+};
+
+std::vector<uint8_t> Bytes(uint32_t generation, size_t n)
+{
+  std::vector<uint8_t> v(n);
+  uint32_t x = generation * 2654435761u + 1;
+  for (auto &b : v) {
+    x = x * 1664525u + 1013904223u;
+    b = static_cast<uint8_t>(x >> 24);
+  }
+  return v;
+}
+} // namespace
+
+TEST_F(Keep, ATornSuperblockLeavesTheOneBefore)
+{
+  for (int i = 0; i < 5; i++)
+    ASSERT_EQ(0, Open()) << Text();
+  Close();
+  unsigned newest = Super(0)->generation > Super(1)->generation ? 0 : 1;
+  EXPECT_EQ(Super(newest)->generation, Super(1 - newest)->generation + 1);
+  Super(newest)->owner[0] = 'x';
+  ASSERT_EQ(0, Open()) << Text();
+  Close();
+  Super(0)->owner[0] = Super(1)->owner[0] = 'x';
+  EXPECT_EQ(-EINVAL, Open());
+  EXPECT_NE(std::string::npos, Text().find("damaged")) << Text();
+  EXPECT_NE(std::string::npos, Text().find("keep: fresh")) << Text();
+  cfg_.keep = DEV_KEEP_FRESH;
+  EXPECT_EQ(0, Open()) << Text();
+}
+
+TEST_F(Keep, AnotherVersionSizeOrOwnerIsNamed)
+{
+  ASSERT_EQ(0, Open());
+  Close();
+  cfg_.owner = "blue";
+  EXPECT_EQ(-EINVAL, Open());
+  EXPECT_NE(std::string::npos, Text().find("tenant red, not to blue")) << Text();
+  cfg_.owner = "red";
+  cfg_.capacity = 20 * kMiB;
+  EXPECT_EQ(-EINVAL, Open());
+  EXPECT_NE(std::string::npos, Text().find("made for 25165824 bytes")) << Text();
+  cfg_.capacity = 0;
+  cfg_.coherence = DEV_SOFTWARE;
+  EXPECT_EQ(-EINVAL, Open());
+  cfg_.coherence = DEV_COHERENT;
+  for (unsigned i = 0; i < 2; i++) {
+    Super(i)->version++;
+    Super(i)->crc = crc32c(0, Super(i), offsetof(struct keep_super, crc));
+  }
+  EXPECT_EQ(-EINVAL, Open());
+  EXPECT_NE(std::string::npos, Text().find("version 2, this mover writes 1")) << Text();
+}
+
+TEST_F(Keep, GarbageInItIsSkippedAndCounted)
+{
+  ASSERT_EQ(0, Open());
+  struct slab_mem m = Slab(), n = Slab();
+  auto b = Bytes(1, kSlot);
+  Put(m, 0, 1, b.data(), kSlot, 1);
+  Put(m, 1, 2, b.data(), kSlot, 2);
+  Put(n, 0, 3, b.data(), kSlot, 3);
+  uint64_t unit = m.dev_off / (2 * kMiB), other = n.dev_off / (2 * kMiB);
+  Close();
+  raw_[keep_cell_off(12, 2 * kMiB, unit, 1) + 40] ^= 1;      // an entry
+  raw_[keep_slab_off(other) + 24] ^= 1;                      // a header
+  raw_[keep_slab_off(0)] = 7;                                // in the directory's own unit: never looked at
+  memset(raw_ + keep_slab_off(11), 0xff, sizeof(struct keep_slab)); // past all slabs
+  memset(raw_ + keep_bad_off(9), 0xff, sizeof(struct keep_bad));
+  ASSERT_EQ(0, Open()) << Text();
+  Seen s = Scan();
+  EXPECT_EQ(1u, s.slabs.size());
+  ASSERT_EQ(1u, s.cells.size());
+  EXPECT_EQ(1, s.cells[0].key[0]);
+  EXPECT_EQ(0u, s.bad.size());
+  EXPECT_EQ(4u, skipped_);
+}
+
+TEST_F(Keep, BadMemoryIsRememberedAndNotHandedOutAgain)
+{
+  ASSERT_EQ(0, Open());
+  struct slab_mem m = Slab();
+  EXPECT_EQ(0, dev_->cold->index_bad(dev_, m.dev_off + 4 * kMiB, 4096, true));
+  EXPECT_EQ(0, dev_->cold->index_bad(dev_, m.dev_off + 4 * kMiB, 4096, true)) << "known";
+  EXPECT_EQ(-EINVAL, dev_->cold->index_bad(dev_, kBytes, 4096, true));
+  EXPECT_EQ(-EINVAL, dev_->cold->index_bad(dev_, 0, 0, true));
+  ASSERT_EQ(0, Open()) << Text();
+  Seen s = Scan();
+  ASSERT_EQ(1u, s.bad.size());
+  EXPECT_EQ(m.dev_off + 4 * kMiB, s.bad[0].first);
+  EXPECT_EQ(1u, s.slabs.size()) << "a slab elsewhere is found all the same";
+  struct slab_mem one;
+  int n = 0;
+  while (dev_->cold->slab_add(dev_, 2 * kMiB, &err_, &one) == 0) {
+    EXPECT_NE(m.dev_off + 4 * kMiB, one.dev_off);
+    n++;
+  }
+  EXPECT_EQ(9, n) << "12 units: the directory's, the slab found, the bad one";
+}
+
+TEST_F(Keep, WhatIsNotKeptIsWiped)
+{
+  memset(raw_, 0x5a, kBytes);
+  cfg_.keep = DEV_KEEP_NO;
+  cfg_.capacity = 4 * kMiB;
+  ASSERT_EQ(0, Open()) << Text();
+  for (uint64_t i = 0; i < kBytes; i += 4096)
+    ASSERT_EQ(0, raw_[i]) << i << ": the fd shows what is past the capacity, too";
+}
+
+TEST_F(Keep, DetachedItHoldsNothingAndSaysSo)
+{
+  ASSERT_EQ(0, Open());
+  EXPECT_EQ(0, dev_->cold->detach(dev_));
+  EXPECT_EQ(0, dev_->cold->detach(dev_));
+  struct slab_mem m;
+  EXPECT_EQ(-ENODEV, dev_->cold->slab_add(dev_, 2 * kMiB, &err_, &m));
+  EXPECT_NE(std::string::npos, Text().find("drained")) << Text();
+  struct dev *again = nullptr;
+  EXPECT_EQ(0, transport_cxl.cold->open(&cfg_, &err_, &again)) << "its lock is free " << Text();
+  if (again)
+    again->cold->close(again);
+}
+
+class Share : public Keep {
+protected:
+  void SetUp() override
+  {
+    Keep::SetUp();
+    if (flush_probe() == FLUSH_NONE)
+      GTEST_SKIP() << "no instruction here that forgets a cache line";
+    cfg_.coherence = DEV_SOFTWARE;
+    ASSERT_EQ(0, Open()) << Text();
+    EXPECT_TRUE(dev_->caps.incoherent);
+    ASSERT_EQ(0, share_open(&share_, raw_, kBytes));
+    memset(key_, 5, sizeof key_);
+  }
+  struct share_line *Line(uint64_t i) { return reinterpret_cast<struct share_line *>(raw_ + share_.line_off) + i; }
+  struct share share_ = {};
+  uint8_t key_[16];
+  std::vector<uint8_t> to_ = std::vector<uint8_t>(kSlot);
+  uint64_t len_ = 0, line_ = 0;
+  uint32_t generation_ = 0;
+};
+
+TEST_F(Share, ACellIsReadThroughItsLineUntilItIsRemoved)
+{
+  struct slab_mem m = Slab();
+  auto b = Bytes(7, kSlot - 3);
+  Put(m, 3, 5, b.data(), b.size(), 7);
+  ASSERT_EQ(0, share_find(&share_, key_, &line_));
+  ASSERT_EQ(0, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  EXPECT_EQ(b.size(), len_);
+  EXPECT_EQ(7u, generation_);
+  EXPECT_EQ(0, memcmp(b.data(), to_.data(), b.size()));
+  EXPECT_EQ(-EMSGSIZE, share_read(&share_, line_, key_, to_.data(), 100, &len_, &generation_));
+  dev_->cold->index_del(dev_, &m, 3);
+  EXPECT_EQ(-ENOENT, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  EXPECT_EQ(-ENOENT, share_find(&share_, key_, &line_));
+  Put(m, 3, 5, b.data(), b.size(), 8);
+  dev_->cold->slab_del(dev_, &m, false);
+  EXPECT_EQ(-ENOENT, share_find(&share_, key_, &line_)) << "no line outlives its slab";
+}
+
+TEST_F(Share, ALineThatCameBeforeItsBytesOrInPiecesIsNotBelieved)
+{
+  struct slab_mem m = Slab();
+  auto b = Bytes(7, kSlot);
+  Put(m, 0, 5, b.data(), kSlot, 7);
+  ASSERT_EQ(0, share_find(&share_, key_, &line_));
+  struct share_line good = *Line(line_);
+  raw_[m.dev_off + 100] ^= 1; /* a byte that has not arrived */
+  EXPECT_EQ(-EAGAIN, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  raw_[m.dev_off + 100] ^= 1;
+  EXPECT_EQ(0, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  Line(line_)->generation++;
+  EXPECT_EQ(-EAGAIN, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  share_line_make(Line(line_), key_, kBytes - 10, kSlot, 9, good.data_crc);
+  EXPECT_EQ(-EILSEQ, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  share_line_make(Line(line_), key_, 0, kSlot, 9, good.data_crc);
+  EXPECT_EQ(-EILSEQ, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_)) << "the directory";
+  share_line_make(Line(line_), key_, UINT64_MAX - 5, kSlot, 9, good.data_crc);
+  EXPECT_EQ(-EILSEQ, share_read(&share_, line_, key_, to_.data(), to_.size(), &len_, &generation_));
+  EXPECT_EQ(-ENOENT, share_read(&share_, share_.lines, key_, to_.data(), to_.size(), &len_, &generation_));
+}
+
+/* Two processes with a mapping each stand in for two hosts: what they cannot show is a cache that is stale. */
+TEST_F(Share, AnotherProcessNeverSeesHalfOfACell)
+{
+  struct slab_mem m = Slab();
+  auto first = Bytes(1, kSlot);
+  Put(m, 0, 5, first.data(), kSlot, 1);
+  int pipe_fd[2];
+  ASSERT_EQ(0, pipe(pipe_fd));
+  pid_t pid = fork();
+  if (pid == 0) {
+    int fd = open(path_.c_str(), O_RDONLY);
+    void *p = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+    struct share s;
+    uint64_t line;
+    if (p == MAP_FAILED || share_open(&s, p, kBytes) || share_find(&s, key_, &line))
+      _exit(10);
+    uint32_t reads = 0, last = 0;
+    while (last < 2000) {
+      int r = share_read(&s, line, key_, to_.data(), to_.size(), &len_, &generation_);
+      if (r == -EAGAIN || r == -ENOENT)
+        continue;
+      if (r)
+        _exit(11);
+      if (generation_ < last)
+        _exit(12); /* time went backwards */
+      auto want = Bytes(generation_, kSlot);
+      if (len_ != kSlot || memcmp(want.data(), to_.data(), kSlot))
+        _exit(13);
+      if (reads++ == 0 && write(pipe_fd[1], "r", 1) != 1)
+        _exit(14);
+      last = generation_;
+    }
+    _exit(reads > 1 ? 0 : 15);
+  }
+  char c;
+  ASSERT_EQ(1, read(pipe_fd[0], &c, 1)) << "it reads the first";
+  for (uint32_t g = 2; g <= 2000; g++) {
+    auto b = Bytes(g, kSlot);
+    dev_->cold->index_del(dev_, &m, 0);
+    Put(m, 0, 5, b.data(), kSlot, g);
+  }
+  int status = 0;
+  EXPECT_EQ(pid, waitpid(pid, &status, 0));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(0, WEXITSTATUS(status));
+  close(pipe_fd[0]);
+  close(pipe_fd[1]);
+}
+
+TEST_F(Share, WithoutADirectoryOrLinesItIsRefused)
+{
+  Close();
+  std::vector<uint8_t> none(8192);
+  EXPECT_EQ(-EINVAL, share_open(&share_, none.data(), none.size()));
+  EXPECT_EQ(-EINVAL, share_open(&share_, raw_, kBytes - 1)) << "a mapping that is too short";
+  cfg_.keep = DEV_KEEP_FRESH;
+  cfg_.coherence = DEV_COHERENT;
+  ASSERT_EQ(0, Open()) << Text();
+  EXPECT_EQ(-EINVAL, share_open(&share_, raw_, kBytes)) << "no lines";
+  Close();
+  cfg_.coherence = DEV_SOFTWARE;
+  cfg_.keep = DEV_KEEP_NO;
+  EXPECT_EQ(-EINVAL, Open());
+  EXPECT_NE(std::string::npos, Text().find("set keep: yes")) << Text();
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reading side of a device's directory: each record is copied out, then checked, then used. */
+#include <errno.h>
+#include <string.h>
+
+#include <dray/types.h>
+
+#include "base/crc.h"
+#include "include/priv/bits.h"
+#include "transports/cxl/keep.h"
+
+static bool name_ends(const char name[INDEX_NAME_MAX])
+{
+  return memchr(name, 0, INDEX_NAME_MAX) != NULL;
+}
+static bool scope_known(uint8_t scope)
+{
+  return scope >= DRAY_SCOPE_AGENT && scope <= DRAY_SCOPE_FLEET;
+}
+
+static bool slab_valid(const struct keep *k, const struct keep_slab *h, uint64_t unit)
+{
+  uint64_t all;
+  if (h->magic != KEEP_SLAB_MAGIC || h->version != KEEP_VERSION ||
+      h->crc != crc32c(0, h, offsetof(struct keep_slab, crc)))
+    return false;
+  if (h->unit != unit || unit < k->own || !h->units || !range_inside(unit, h->units, k->units))
+    return false;
+  if (!h->slot_bytes || !is_aligned(h->slot_bytes, KEEP_SLOT_ALIGN) || !h->slots || h->slots > KEEP_SLOTS_MAX ||
+      h->slots > h->units * keep_entries_per_unit(k->unit))
+    return false;
+  if (!mul_u64(h->slot_bytes, h->slots, &all) || all > h->units * k->unit)
+    return false;
+  return scope_known(h->scope) && name_ends(h->tenant) && name_ends(h->agent);
+}
+
+static bool cell_valid(const struct keep_slab *h, const struct keep_cell *c, uint32_t slot)
+{
+  if (c->magic != KEEP_CELL_MAGIC || c->slot != slot ||
+      c->crc != crc32c(crc32c(0, &h->seed, sizeof h->seed), c, offsetof(struct keep_cell, crc)))
+    return false;
+  if (!c->len || c->len > h->slot_bytes || c->has_crc > 1 || c->taint > DRAY_QUARANTINED_TAINT) /* 0: not judged yet */
+    return false;
+  return scope_known(c->scope) && name_ends(c->tenant) && name_ends(c->agent);
+}
+
+static int scan_cells(const struct keep *k, const struct keep_slab *h, const struct slab_mem *mem,
+                      const struct index_visitor *v, uint64_t *skipped)
+{
+  for (uint32_t slot = 0; slot < h->slots; slot++) {
+    struct keep_cell c;
+    if (keep_load(k, keep_cell_off(k->units, k->unit, h->unit, slot), &c, sizeof c)) {
+      ++*skipped;
+      continue;
+    }
+    if (!c.magic)
+      continue;
+    if (!cell_valid(h, &c, slot)) {
+      ++*skipped;
+      continue;
+    }
+    struct index_entry e;
+    memset(&e, 0, sizeof e);
+    memcpy(e.key, c.key, sizeof e.key);
+    memcpy(e.mkey_hash, c.mkey_hash, sizeof e.mkey_hash);
+    memcpy(e.tenant, c.tenant, sizeof e.tenant);
+    memcpy(e.agent, c.agent, sizeof e.agent);
+    e.len = c.len;
+    e.crc = c.data_crc;
+    e.generation = c.generation;
+    e.scope = c.scope;
+    e.taint = c.taint;
+    e.has_crc = c.has_crc;
+    int rc = v->cell(v->ctx, mem, slot, &e);
+    if (rc)
+      return rc;
+  }
+  return 0;
+}
+
+int keep_scan_bad(const struct keep *k, const struct index_visitor *v, uint64_t *skipped)
+{
+  for (uint64_t i = 0; i < KEEP_BAD_ROWS && v->bad; i++) {
+    struct keep_bad b;
+    if (keep_load(k, keep_bad_off(i), &b, sizeof b)) {
+      ++*skipped;
+      continue;
+    }
+    if (!b.magic)
+      continue;
+    if (b.magic != KEEP_BAD_MAGIC || b.crc != crc32c(0, &b, offsetof(struct keep_bad, crc)) || b.proven > 1 || !b.len ||
+        !range_inside(b.off, b.len, k->unit * k->units)) {
+      ++*skipped;
+      continue;
+    }
+    int rc = v->bad(v->ctx, b.off, b.len, b.proven);
+    if (rc)
+      return rc;
+  }
+  return 0;
+}
+
+int keep_scan(struct keep *k, const struct keep_place *place, const struct index_visitor *v, uint64_t *ret_skipped)
+{
+  uint64_t skipped = 0;
+  int rc = keep_scan_bad(k, v, &skipped);
+  for (uint64_t unit = k->own; rc == 0 && unit < k->units; unit++) {
+    struct keep_slab h;
+    if (keep_load(k, keep_slab_off(unit), &h, sizeof h)) {
+      skipped++;
+      continue;
+    }
+    if (!h.magic)
+      continue;
+    struct slab_mem mem = {.bytes = h.units * k->unit, .dev_off = unit * k->unit, .fd = -1, .unit = (uint32_t)unit};
+    if (!slab_valid(k, &h, unit) || (rc = place->make(place->ctx, &mem)) == -EBUSY || rc == -EINVAL) {
+      skipped++;
+      rc = 0;
+      continue;
+    }
+    rc = rc ? rc : v->slab(v->ctx, &mem, h.slot_bytes, h.slots, h.tenant, h.agent, h.scope);
+    rc = rc ? rc : scan_cells(k, &h, &mem, v, &skipped);
+  }
+  if (rc == 0)
+    *ret_skipped = skipped;
+  return rc;
+}

@@ -14,8 +14,8 @@
  * | cells | tenant, tier, limit, cursor | cells: key, tenant, agent, bytes, scope, taint, state, tiers |
  * | sessions | | sessions: id, tenant, agent, pid, uid, lane, done, bytes, regions, leases |
  * | config | | what the mover runs |
- * | drain | tier | begins to empty it, or says how far that is: state (draining, drained, failed), moved, dropped, slabs |
- * | audit | | recounts the store's books; exact only while nothing moves |
+ * | drain | tier | begins to empty it, or says how far that is: state (draining, drained, failed), moved, dropped,
+ * slabs | | audit | | recounts the store's books; exact only while nothing moves |
  */
 #ifndef DRAY_ADMIN_H
 #define DRAY_ADMIN_H

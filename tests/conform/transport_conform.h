@@ -28,7 +28,7 @@ struct ConformSetup {
   bool buffered = false, no_uring = false;
   uint8_t keep = DEV_KEEP_NO, coherence = DEV_COHERENT;
   std::string device; // a device that is there: no scratch file; DRAY_TEST_DAX
-  std::string fault; // CONFORM_FAULT: the script of a fault device around it
+  std::string fault;  // CONFORM_FAULT: the script of a fault device around it
   uint8_t path_aligned = DRAY_PATH_CPU_NT, path_unaligned = DRAY_PATH_CPU_NT;
 };
 ConformSetup conform_setup();

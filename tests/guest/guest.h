@@ -28,7 +28,10 @@ inline std::string env(const char *name)
   return v ? v : "";
 }
 /* "dax0.0" of GUEST_DAX, GUEST_DAX_DYN, GUEST_DAX_4K; "" where the variant has none. */
-inline std::string dax(const char *which = "GUEST_DAX") { return env(which); }
+inline std::string dax(const char *which = "GUEST_DAX")
+{
+  return env(which);
+}
 
 #define NEEDS(which)                                                                                                   \
   if (guest::dax(which).empty())                                                                                       \
@@ -43,7 +46,8 @@ inline std::unique_ptr<kit::Mover> mover(const Tier &t, const std::string &disk 
 {
   kit::MoverOptions o;
   o.config = "lanes: 2\ntiers:\n  - {name: dram, transport: memory, capacity: 32MiB}\n"
-             "  - {name: cxl, transport: cxl, path: /dev/" + t.dax + ", owner: " + t.owner + ", keep: '" + t.keep + "'";
+             "  - {name: cxl, transport: cxl, path: /dev/" +
+             t.dax + ", owner: " + t.owner + ", keep: '" + t.keep + "'";
   if (!t.capacity.empty())
     o.config += ", capacity: " + t.capacity;
   o.config += t.more + "}\n";

@@ -22,6 +22,7 @@ struct fill {
   int fd;
   void *base;          /* mapped only to be copied from */
   uint64_t len, bytes; /* asked for; in whole pages */
+  uint64_t set_aside;  /* in the pool: bytes, or 0 while a COMMIT has its slot instead */
   uint8_t key[16];
   uint32_t mkey;
   struct store_who who;

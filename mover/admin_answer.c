@@ -10,6 +10,7 @@
 
 #include "include/priv/bits.h"
 #include "mover/admin.h"
+#include "mover/admin_quota.h"
 #include "mover/daemon.h"
 
 static void set_u64(json_t *o, const char *key, uint64_t v)
@@ -107,6 +108,7 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_u64(p, "hits", stat_read(&d->poison_hits));
   set_u64(p, "notices", stat_read(&d->poison_notices));
   json_object_set_new(o, "poison", p);
+  admin_rules(d, o);
   return o;
 }
 
@@ -305,9 +307,9 @@ static json_t *answer_audit(struct daemon *d, json_t *q)
 static const struct {
   const char *verb;
   json_t *(*answer)(struct daemon *, json_t *);
-} verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},   {"cells", answer_cells},
-             {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit},
-             {"poisoned", answer_poisoned}};
+} verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},    {"cells", answer_cells},
+             {"sessions", answer_sessions}, {"config", answer_config},  {"audit", answer_audit},
+             {"poisoned", answer_poisoned}, {"tenants", admin_tenants}, {"reload", admin_reload}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {

@@ -352,6 +352,9 @@ int config_finish(struct config *c, struct err *e)
         return err_set(e, -EINVAL, "config: tenants %s and %s cannot be told apart: same token or uid", b->name,
                        a->name);
     }
+  int quota = config_quota_check(c, &c->quota, e);
+  if (quota < 0)
+    return quota;
   if (c->calibration) {
     int r = config_calibration(c, e);
     if (r < 0)

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "include/priv/bits.h"
+#include "mover/config_quota.h"
 
 struct file_tier {
   char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault;
@@ -29,6 +30,10 @@ struct file_config {
   struct file_tenant *tenants;
   unsigned tenants_count;
   struct file_limits *limits;
+  struct file_quota *quotas;
+  struct file_rate *rates;
+  struct file_rule *rules;
+  unsigned quotas_count, rates_count, rules_count;
 };
 
 #define TEXT(type, key)                                                                                                \
@@ -80,6 +85,12 @@ static const cyaml_schema_field_t top_fields[] = {
                          &tenant_schema, 0, CONFIG_TENANTS_MAX),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
                             limits_fields),
+    CYAML_FIELD_SEQUENCE("quotas", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, quotas,
+                         &config_quota_schema, 0, QUOTA_GRANTS_MAX),
+    CYAML_FIELD_SEQUENCE("rates", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rates,
+                         &config_rate_schema, 0, QUOTA_RATES_MAX),
+    CYAML_FIELD_SEQUENCE("rules", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rules,
+                         &config_rule_schema, 0, QUOTA_RULES_MAX),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t top_schema = {
@@ -186,7 +197,14 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     if (r < 0)
       return r;
   }
-  return 0;
+  int r = 0;
+  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++)
+    r = config_add_quota(c, &f->quotas[i], e);
+  for (unsigned i = 0; r == 0 && i < f->rates_count; i++)
+    r = config_add_rate(c, &f->rates[i], e);
+  for (unsigned i = 0; r == 0 && i < f->rules_count; i++)
+    r = config_add_rule(c, &f->rules[i], e);
+  return r;
 }
 
 int config_load(struct config *c, const char *path, struct err *e)

@@ -144,6 +144,10 @@ static int daemon_start(struct daemon *d, struct err *e)
   if (r == 0)
     r = daemon_store(d, e);
   if (r == 0)
+    r = quotas_init(d);
+  if (r == 0)
+    r = quotas_apply(d, d->seed->plan, e);
+  if (r == 0)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
@@ -172,6 +176,7 @@ static void daemon_stop(struct daemon *d)
   }
   poison_unwatch(d);
   d->store = store_free(d->store);
+  quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)
     d->dev[i]->cold->stop(d->dev[i]);
   for (uint32_t i = 0; d->lanes && i < d->lanes_n; i++)

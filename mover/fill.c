@@ -69,8 +69,8 @@ static int fill_send(struct session *s, const struct fill *f)
   return session_lend(s, f->id, f->fd, f->bytes, 0, true);
 }
 
-void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64_t len, uint32_t pool, uint32_t mkey,
-                struct outcome *ret_outcome)
+void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_t klass, uint64_t len, uint32_t pool,
+                uint32_t mkey, struct outcome *ret_outcome)
 {
   struct daemon *d = l->d;
   struct outcome o = {.status = DRAY_REFUSED, .reason = DRAY_TOO_LARGE, .path = DRAY_PATH_NONE};
@@ -78,9 +78,16 @@ void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64
   if (len > store_pool(d->store, pool)->capacity)
     return;
   uint64_t bytes = align_up(len, PAGE_BYTES), ctx, id;
-  unsigned reason = store_reserve(d->store, pool, s->tenant, bytes);
+  uint32_t rule = 0;
+  uint8_t what;
+  unsigned reason = quotas_room(l, pool, s->tenant, klass, bytes, &rule, &what);
+  if (reason == DRAY_REASON_OK) {
+    rule = DRAY_RULE_LIMIT;
+    reason = store_reserve(d->store, pool, s->tenant, bytes);
+  }
   if (reason != DRAY_REASON_OK) {
     ret_outcome->reason = (uint16_t)reason;
+    ret_outcome->detail = quota_reason(reason) ? rule : 0;
     return;
   }
   struct fill *f = calloc(1, sizeof *f);

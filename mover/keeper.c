@@ -52,6 +52,7 @@ struct keeper {
   int pidfd;
   int *slabs; /* by slab index */
   struct kept_session *sessions[DAEMON_SESSIONS];
+  struct quota_plan *plan; /* the last that was read and found good */
   bool stopping, ready_told;
 };
 
@@ -130,6 +131,19 @@ static void hold(struct keeper *k, const struct keeper_msg *m, int fd)
   *place = fd; /* -1: dropped */
 }
 
+/* The plan, or the text of what is wrong with it, in a memfd: larger than a message. */
+static void reload(struct keeper *k, struct keeper_msg *m)
+{
+  struct err e = {{0}};
+  CLEAN_FD fd = (int)syscall(SYS_memfd_create, "dray-plan", MFD_CLOEXEC);
+  m->error = config_quota_reload(k->cfg, k->plan, &e);
+  const void *what = m->error < 0 ? (const void *)e.text : (const void *)k->plan;
+  ssize_t n = (ssize_t)(m->error < 0 ? strlen(e.text) : sizeof *k->plan);
+  if (fd < 0 || pwrite(fd, what, (size_t)n, 0) != n)
+    m->error = m->error < 0 ? m->error : -ENOMEM;
+  keeper_msg_send(k->channel, m, &fd, fd >= 0, 1000);
+}
+
 /* One message of the worker's. False: the channel is closed. */
 static bool serve(struct keeper *k)
 {
@@ -145,6 +159,9 @@ static bool serve(struct keeper *k)
     keeper_msg_send(k->channel, &m, out, m.error == 0 ? 2 : 0, 1000);
     break;
   }
+  case KEEPER_RELOAD:
+    reload(k, &m);
+    break;
   case KEEPER_HOLD:
     hold(k, &m, fds[0]);
     fds[0] = -1;
@@ -289,6 +306,7 @@ static void keeper_cleanup(struct keeper *k)
   if (k->seed.admin_fd >= 0)
     unlink(k->cfg->admin);
   free(k->slabs);
+  free(k->plan);
 }
 
 /* What the configuration asks for and the machine does not give: a line each, or, when strict, the end. */
@@ -328,8 +346,11 @@ int keeper_run(const struct config *cfg, const struct log *log)
   for (int i = 0; i < ARENA_COUNT; i++)
     k->seed.arena_fd[i] = -1;
   k->slabs = malloc(STORE_SLABS_MAX * sizeof(int));
-  if (!k->slabs)
+  k->plan = malloc(sizeof *k->plan);
+  if (!k->slabs || !k->plan)
     return 1;
+  *k->plan = cfg->quota;
+  k->seed.plan = k->plan;
   for (uint32_t i = 0; i < STORE_SLABS_MAX; i++)
     k->slabs[i] = -1;
   /* sessions, regions and slabs are fds */

@@ -134,8 +134,9 @@ static void on_signal(struct daemon *d)
 {
   struct signalfd_siginfo si;
   while (read(d->signals, &si, sizeof si) == sizeof si) {
+    struct err e = {{0}};
     if (si.ssi_signo == SIGHUP)
-      log_line(&d->log, LOG_WARN, "SIGHUP: reload is not part of this version; the running configuration stays");
+      quotas_reload(d, &e); /* which says in the log how it went */
     else
       begin_drain(d);
   }

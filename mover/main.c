@@ -117,6 +117,8 @@ int main(int argc, char **argv)
   if (r == 0 && file)
     r = config_load(c, file, &e);
   if (r == 0)
+    c->file = file;
+  if (r == 0)
     r = from_environment(c, &e);
   if (r == 0)
     r = from_flags(c, argc, argv, &e);

@@ -164,6 +164,21 @@ unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who
   return DRAY_REASON_OK;
 }
 
+bool store_alloc_held(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
+                      struct slot_ref *ret_slot)
+{
+  struct pool *p = &s->pool[pool];
+  struct class_key k;
+  if (!pool_admits(s, p, who) || !pool_class_key(p, who, len, &k))
+    return false;
+  LOCKED(&p->lock);
+  struct slot_class *c = class_find(&p->classes, &k);
+  if (!c || list_empty(&c->avail))
+    return false;
+  *ret_slot = pool_slot_take(s, p, (uint32_t)(LIST_OF(c->avail.next, struct slab, avail) - s->slabs.own));
+  return true;
+}
+
 /* Takes bytes from what is left, at the cost of kept slabs. No locks are held. */
 static unsigned pool_charge(struct store *s, struct pool *p, uint32_t tenant, uint64_t bytes, uint64_t *account,
                             uint64_t *own)

@@ -167,6 +167,9 @@ struct store_who {
    wait while another thread makes a slab of the same class. */
 unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
                      struct slot_ref *ret_slot);
+/* The same out of slabs that the tenant is charged for already: takes nothing that others could have. */
+bool store_alloc_held(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
+                      struct slot_ref *ret_slot);
 /* A slab that the caller made (a frozen fill memfd) becomes a slab of one slot; ownership of mem goes to the store,
    which destroys it (munmap, close) whole when its slot is free. Charged to pool and tenant, or, when set_aside, what
    store_reserve took for these very bytes becomes the slab's: no NO_ROOM, no QUOTA_EXCEEDED then. NO_ROOM,

@@ -309,7 +309,8 @@ static const struct {
   json_t *(*answer)(struct daemon *, json_t *);
 } verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},    {"cells", answer_cells},
              {"sessions", answer_sessions}, {"config", answer_config},  {"audit", answer_audit},
-             {"poisoned", answer_poisoned}, {"tenants", admin_tenants}, {"reload", admin_reload}};
+             {"poisoned", answer_poisoned}, {"tenants", admin_tenants}, {"reload", admin_reload},
+             {"check", admin_check}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the operator is told about quotas: usage by tenant and tier, refusals by reason, rules and which is in force. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "include/priv/bits.h"
@@ -107,8 +108,46 @@ json_t *admin_reload(struct daemon *d, json_t *q)
   struct err e = {{0}};
   json_t *o = json_object();
   int r = quotas_reload(d, &e);
-  json_object_set_new(o, "reloaded", json_boolean(r == 0));
+  json_object_set_new(o, "good", json_boolean(r == 0));
   json_object_set_new(o, "text", json_string(r == 0 ? "" : e.text));
   admin_rules(d, o);
+  return o;
+}
+
+/* Entries of one section that the other does not have just so: "+ ..." in the file alone, "- ..." in force alone. */
+static void differs(json_t *list, const char *section, const char *mark, const void *a, uint32_t n, const void *b,
+                    uint32_t m, size_t size)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    const char *row = (const char *)a + i * size; /* each begins with its name */
+    bool same = false;
+    for (uint32_t k = 0; k < m && !same; k++)
+      same = !memcmp(row, (const char *)b + k * size, size);
+    if (!same)
+      json_array_append_new(list, json_sprintf("%s %s %s", mark, section, row));
+  }
+}
+
+json_t *admin_check(struct daemon *d, json_t *q)
+{
+  (void)q;
+  struct err e = {{0}};
+  json_t *o = json_object(), *list = json_array();
+  CLEAN_PTR struct quota_plan *file = calloc(1, sizeof *file);
+  int r = file ? quotas_read(d, file, &e) : err_set(&e, -ENOMEM, "no memory to read it");
+  if (r == 0) {
+    LOCKED(&d->quotas.lock);
+    const struct quota_plan *now = &d->quotas.plan;
+    const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
+    differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g);
+    differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g);
+    differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t);
+    differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t);
+    differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u);
+    differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u);
+  }
+  json_object_set_new(o, "good", json_boolean(r == 0));
+  json_object_set_new(o, "text", json_string(r == 0 ? "" : e.text));
+  json_object_set_new(o, "differs", list);
   return o;
 }

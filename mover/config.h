@@ -46,6 +46,7 @@ struct config {
   bool harden;       /* sandbox.h; off only to debug */
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;
+  const char *metrics; /* address of /metrics; NULL: off */
   uint32_t tiers_n, tenants_n;
   struct config_tier tier[CONFIG_TIERS_MAX];
   struct config_tenant tenant[CONFIG_TENANTS_MAX];

@@ -22,8 +22,8 @@ struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
 };
 struct file_config {
-  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms, *split_bytes, *crc,
-      *copy_plan;
+  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
+      *crc, *copy_plan;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
@@ -71,6 +71,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, lanes),
     TEXT(file_config, log),
     TEXT(file_config, calibration),
+    TEXT(file_config, metrics),
     TEXT(file_config, chunk),
     TEXT(file_config, drain_ms),
     TEXT(file_config, split_bytes),
@@ -162,6 +163,7 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"lanes", f->lanes},
                 {"log", f->log},
                 {"calibration", f->calibration},
+                {"metrics", f->metrics},
                 {"chunk", f->chunk},
                 {"drain_ms", f->drain_ms},
                 {"split_bytes", f->split_bytes},

@@ -74,6 +74,8 @@ struct daemon {
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
   struct quotas quotas;
+  void *metrics;    /* metrics.h; NULL: off */
+  uint64_t unready; /* [STAT] draining */
   pthread_mutex_t keeper_lock;
   int keeper;
 

@@ -29,9 +29,10 @@ int keeper_session(struct daemon *d, uint32_t session, const struct dray_geometr
 void keeper_hold(struct daemon *d, unsigned kind, uint32_t id, int fd);
 void keeper_drop(struct daemon *d, unsigned kind, uint32_t id);
 struct quota_plan;
-/* The keeper reads the file again, which the confined worker may not, and keeps what it finds for the next worker. 0,
-   or -errno with a text. */
-int keeper_reload(struct daemon *d, struct quota_plan *ret_plan, struct err *e);
+/* The keeper reads the file again, which the confined worker may not. 0, or -errno with a text. */
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e);
+/* What was read last stands: the keeper keeps it for the next worker. */
+void keeper_stands(struct daemon *d);
 /* The worker serves. */
 void keeper_ready(struct daemon *d);
 #endif

@@ -119,9 +119,9 @@ void keeper_drop(struct daemon *d, unsigned kind, uint32_t id)
   keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
 }
 
-int keeper_reload(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
 {
-  struct keeper_msg m = {.op = KEEPER_RELOAD}, answer = {0};
+  struct keeper_msg m = {.op = KEEPER_READ}, answer = {0};
   int fds[2] = {-1, -1};
   LOCKED(&d->keeper_lock);
   int r = keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
@@ -138,6 +138,13 @@ int keeper_reload(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
     return answer.error;
   }
   return fd >= 0 && pread(fd, ret_plan, sizeof *ret_plan, 0) == sizeof *ret_plan ? 0 : -EPROTO;
+}
+
+void keeper_stands(struct daemon *d)
+{
+  struct keeper_msg m = {.op = KEEPER_STANDS};
+  LOCKED(&d->keeper_lock);
+  keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
 }
 
 void keeper_ready(struct daemon *d)

@@ -7,12 +7,19 @@
 
 #include <dray/ring_abi.h>
 
-enum keeper_op { KEEPER_SESSION = 1, KEEPER_HOLD = 2, KEEPER_DROP = 3, KEEPER_READY = 4, KEEPER_RELOAD = 5 };
+enum keeper_op {
+  KEEPER_SESSION = 1,
+  KEEPER_HOLD = 2,
+  KEEPER_DROP = 3,
+  KEEPER_READY = 4,
+  KEEPER_READ = 5,
+  KEEPER_STANDS = 6
+};
 
 struct keeper_msg {
   uint32_t op; /* enum keeper_op */
   uint32_t kind, id;
-  int32_t error; /* in the answer to SESSION, RELOAD */
+  int32_t error; /* in the answer to SESSION, READ */
   struct dray_geometry geo;
 };
 

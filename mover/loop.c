@@ -88,6 +88,7 @@ static void begin_drain(struct daemon *d)
   if (d->draining)
     return;
   d->draining = true;
+  stat_set(&d->unready, 1);
   log_line(&d->log, LOG_INFO, "SHUTTING_DOWN: draining %u sessions", d->sessions_n);
   for (uint32_t i = 0; i < DAEMON_SESSIONS; i++)
     if (d->session[i])

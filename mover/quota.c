@@ -62,7 +62,7 @@ static void plan_install(struct daemon *d, const struct quota_plan *plan, struct
   stat_set(&q->active, plan->rates_n || plan->rules_n);
 }
 
-int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
+static int plan_check(struct daemon *d, const struct quota_plan *plan, struct err *e)
 {
   uint64_t capacity[DRAY_TIER_COUNT] = {0};
   uint8_t colder = 0;
@@ -72,7 +72,12 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
     if (p + 1 < pools)
       colder |= (uint8_t)(1u << store_pool(d->store, p)->tier);
   }
-  int r = quota_plan_check(plan, capacity, colder, e);
+  return quota_plan_check(plan, capacity, colder, e);
+}
+
+int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
+{
+  int r = plan_check(d, plan, e);
   if (r < 0)
     return r;
   CLEAN_PTR struct store_quota *list = calloc(QUOTA_GRANTS_MAX, sizeof *list);
@@ -88,20 +93,26 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
   return 0;
 }
 
+int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+{
+  int r = keeper_read(d, ret_plan, e);
+  r = r ? r : plan_check(d, ret_plan, e);
+  if (r < 0 && !e->text[0])
+    err_set(e, r, "the file was not read: %s", strerror(-r));
+  return r;
+}
+
 int quotas_reload(struct daemon *d, struct err *e)
 {
   struct quotas *q = &d->quotas;
   CLEAN_PTR struct quota_plan *plan = calloc(1, sizeof *plan);
-  if (!plan)
-    return -ENOMEM;
-  int r = keeper_reload(d, plan, e);
+  int r = plan ? quotas_read(d, plan, e) : err_set(e, -ENOMEM, "no memory to read it");
+  r = r ? r : quotas_apply(d, plan, e);
   if (r == 0)
-    r = quotas_apply(d, plan, e);
-  if (r < 0 && !e->text[0])
-    err_set(e, r, "%s", strerror(-r));
+    keeper_stands(d);
   pthread_mutex_lock(&q->lock);
   q->failures += r < 0;
-  snprintf(q->failure, sizeof q->failure, "%s", r < 0 ? e->text : "");
+  snprintf(q->failure, sizeof q->failure, "%.390s", r < 0 ? e->text : "");
   pthread_mutex_unlock(&q->lock);
   if (r < 0)
     log_line(&d->log, LOG_ERROR, "reload: %s; what stood stands", e->text);

@@ -35,6 +35,7 @@ VENDOR = {
     r"rte_": "ring",
     r"cyaml/": "mover",
     r"systemd/": "mover",
+    r"microhttpd\.h": "mover",
 }
 ATOMIC = re.compile(r"__atomic_|__sync_|atomic_thread_fence|stdatomic\.h|_Atomic\b")
 

@@ -65,7 +65,7 @@ class Quota : public ::testing::Test {
     std::string answer = m.ask("{\"verb\":\"reload\"}");
     if (text)
       *text = answer;
-    return answer.find("\"reloaded\":true") != std::string::npos;
+    return answer.find("\"good\":true") != std::string::npos;
   }
 };
 std::string n(int i) { return "c" + std::to_string(i); }
@@ -340,6 +340,86 @@ TEST_F(Quota, ReloadReplacesAllOrNothing)
   ASSERT_EQ(kill(m->keeper(), SIGHUP), 0);
   ASSERT_TRUE(m->wait_status("quota_version", version + 1)) << m->log();
   EXPECT_EQ(fill(), 16);
+}
+
+/* exit code and what it said */
+std::pair<int, std::string> run(const Mover &m, const std::string &args)
+{
+  std::string text, cmd = std::string(DRAY_PATH) + " " + args + " --admin " + m.admin() + " 2>&1 </dev/null";
+  FILE *f = popen(cmd.c_str(), "r");
+  char buf[512];
+  while (f && fgets(buf, sizeof buf, f))
+    text += buf;
+  int status = f ? pclose(f) : -1;
+  return {WEXITSTATUS(status), text};
+}
+#define RUNS(m, args, code, says)                                                                                      \
+  do {                                                                                                                 \
+    auto r = run(m, args);                                                                                             \
+    EXPECT_EQ(r.first, code) << r.second;                                                                              \
+    EXPECT_NE(r.second.find(says), std::string::npos) << r.second;                                                     \
+  } while (0)
+
+TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
+{
+  auto m = start("quotas: [{tenant: a, tier: dram, reserve: 1MiB, limit: 2MiB}]\n"
+                 "rules: [{name: soon, tier: dram, when: 10%, until: 8%, class: bulk, what: refuse}]\n");
+  RUNS(*m, "tenants", 0, "2.0 MiB");
+  RUNS(*m, "config diff", 0, "the same");
+  RUNS(*m, "config show", 0, "\"node\"");
+  RUNS(*m, "config", 2, "usage");
+  RUNS(*m, "config destroy", 2, "need show, diff, check or reload");
+  write("quotas: [{tenant: a, tier: dram, limit: 4MiB}]\nrates: [{tenant: b, directives: 5}]\n");
+  auto d = run(*m, "config diff");
+  EXPECT_EQ(d.first, 3);
+  EXPECT_EQ(d.second, "- quota a\n+ quota a\n+ rate b\n- rule soon\n");
+  RUNS(*m, "config check", 0, "good");
+  RUNS(*m, "config diff", 3, "+ rate b");
+  Engine a(*m, {.token = "ta"});
+  for (int i = 0; i < 16; i++)
+    ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  poll(nullptr, 0, 2);
+  RUNS(*m, "tenants", 3, "in force");
+  RUNS(*m, "status", 0, "in force");
+  write("quotas: [{tenant: a, tier: dram, limit: -1}]\n");
+  RUNS(*m, "config check", 1, "'-1' is not a size");
+  RUNS(*m, "config reload", 1, "'-1' is not a size");
+  RUNS(*m, "status", 0, "the last reload was refused");
+  write("");
+  RUNS(*m, "config reload", 0, "reloaded");
+  RUNS(*m, "config diff", 0, "the same");
+}
+
+TEST_F(Quota, PlanPrintsTheAnchorAndRefusesNonsense)
+{
+  auto dray = [&](const std::string &args) {
+    std::string text, cmd = std::string(DRAY_PATH) + " plan " + args + " 2>&1 </dev/null";
+    FILE *f = popen(cmd.c_str(), "r");
+    char buf[512];
+    while (f && fgets(buf, sizeof buf, f))
+      text += buf;
+    return std::make_pair(f ? WEXITSTATUS(pclose(f)) : -1, text);
+  };
+  auto r = dray("--json");
+  EXPECT_EQ(r.first, 0) << r.second;
+  EXPECT_NE(r.second.find("469762048"), std::string::npos) << "448 MiB" << r.second;
+  EXPECT_NE(r.second.find("28000"), std::string::npos);
+  EXPECT_NE(dray("").second.find("448"), std::string::npos);
+  EXPECT_EQ(dray("--placement dram --full --room cxl").second.substr(0, 13), "demote to cxl");
+  EXPECT_NE(dray("--ledger").second.find("not measured"), std::string::npos);
+  for (const char *bad : {"--tenants 0", "--tenants -1", "--bytes NaN", "--tokens 99999999999999999999", "--placement tape",
+                          "--token-time x", "--placement dram --ledger", "extra"}) {
+    auto b = dray(bad);
+    EXPECT_EQ(b.first, 2) << bad << b.second;
+  }
+  for (const char *text : {"{\"tiers\":{\"cxl\":{\"BandwidthMBPerSec\":-5}}}", "{\"tiers\":{\"cxl\":{\"ReadLatencyNanos\":NaN}}}",
+                           "{\"tiers\":{\"cxl\":{\"ReadLatencyNanos\":1,\"ReadLatencyNanos\":2}}}", "nonsense"}) {
+    std::ofstream(dir + "/cal.json") << text;
+    auto b = dray("--calibration " + dir + "/cal.json");
+    EXPECT_EQ(b.first, 1) << text << b.second;
+    EXPECT_NE(b.second.find("cal.json"), std::string::npos) << b.second;
+  }
+  EXPECT_EQ(dray("--calibration /nowhere").first, 1);
 }
 
 TEST_F(Quota, AReloadedPlanOutlivesTheWorker)

@@ -19,11 +19,12 @@ ALLOWED = {
     # what mover owns; knows transports by their header
     "mover/store": {"include/dray", "include/priv", "base", "transports", "mover/store"},
     "mover": {"include/dray", "include/priv", "base", "ring", "policy", "transports", "mover/store", "mover"},
-    "bench": {"include/dray", "include/priv", "base", "ring", "transports", "bench"},
+    "bench": {"include/dray", "include/priv", "base", "ring", "policy", "transports", "bench"},
     # like any engine; plan may ask policy
     "cli": {"include/dray", "include/priv", "base", "bench", "cli", "policy"},
 }
 FINER = {  # folder -> the only headers it may take from another
+    ("bench", "policy"): {"policy/verdict.h", "policy/quota.h"},  # what a verdict costs
     ("bench", "ring"): {"ring/wire.h", "ring/layout.h", "ring/region.h"},
     ("bench", "transports"): {"transports/addressable.h"},  # the copy path below the mover, measured alone
     ("mover/store", "transports"): {"transports/transport.h", "transports/xfer.h"},

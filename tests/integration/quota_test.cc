@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/kit/mover.h"
 
@@ -388,6 +392,86 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   write("");
   RUNS(*m, "config reload", 0, "reloaded");
   RUNS(*m, "config diff", 0, "the same");
+}
+
+/* An engine that does anything until it is killed. */
+[[noreturn]] void anything(const Mover &m, const char *token, unsigned seed)
+{
+  std::mt19937 rng(seed);
+  Engine e(m, {.agent = "w" + std::to_string(seed % 4), .token = token});
+  if (e.error())
+    _exit(1);
+  const uint8_t tiers[] = {DRAY_TIER_DRAM, DRAY_TIER_DISK, 0};
+  for (;;) {
+    std::string name = n(rng() % 60);
+    uint64_t len = 4096 + rng() % (96 << 10);
+    struct dray_cqe c;
+    switch (rng() % 8) {
+    case 0:
+      e.drop(name);
+      break;
+    case 1:
+      c = e.map(name, 0, DRAY_MAP_OR_STAGE);
+      if (c.status == DRAY_OK && rng() % 2)
+        e.unmap(c.object);
+      break;
+    case 2:
+      dray_prep_alloc(e.sqe(), kit::Key(name).b, len, DRAY_TIER_DRAM);
+      c = e.one();
+      if (c.status == DRAY_OK && rng() % 2) {
+        dray_prep_commit(e.sqe(), c.object);
+        e.one();
+      } else if (c.status == DRAY_OK && rng() % 2) {
+        e.unmap(c.object);
+      }
+      break;
+    case 3:
+      e.move(name, tiers[rng() % 2]);
+      break;
+    default:
+      e.put(name, 0, len, tiers[rng() % 3]);
+    }
+  }
+}
+
+/* QUOTA_KILLS: how many (40). */
+TEST_F(Quota, BooksAreRightAfterEnginesWereKilledInTheMidst)
+{
+  auto m = start("quotas:\n"
+                 "  - {tenant: a, tier: dram, reserve: 1MiB, limit: 3MiB}\n"
+                 "  - {tenant: b, tier: dram, reserve: 2MiB, limit: 6MiB, over: demote}\n"
+                 "  - {tenant: b, tier: disk, limit: 8MiB, over: evict}\n"
+                 "rules: [{name: r, tier: dram, when: 90%, until: 80%, what: refuse, return: 50ms}]\n");
+  const char *env = getenv("QUOTA_KILLS");
+  const char *const tokens[] = {"ta", "tb", "tc"};
+  std::mt19937 rng(1);
+  std::vector<pid_t> live;
+  for (int i = 0, kills = env ? atoi(env) : 40; i < kills; i++) {
+    while (live.size() < 6) {
+      pid_t pid = fork();
+      if (pid == 0)
+        anything(*m, tokens[rng() % 3], (unsigned)rng() + (unsigned)live.size());
+      (void)rng();
+      live.push_back(pid);
+    }
+    poll(nullptr, 0, 20 + (int)(rng() % 60));
+    size_t at = rng() % live.size();
+    kill(live[at], SIGKILL);
+    waitpid(live[at], nullptr, 0);
+    live.erase(live.begin() + (long)at);
+  }
+  for (pid_t p : live) {
+    kill(p, SIGKILL);
+    waitpid(p, nullptr, 0);
+  }
+  ASSERT_TRUE(m->wait_status("sessions", 0));
+  EXPECT_TRUE(m->audit_clean()) << m->ask("{\"verb\":\"audit\"}");
+  EXPECT_EQ(m->status("leases"), 0);
+  EXPECT_GT(m->status("counters.completed"), 500);
+  std::string t = m->ask("{\"verb\":\"tenants\"}");
+  size_t a = t.find("\"tenant\":\"a\"");
+  ASSERT_NE(a, std::string::npos);
+  EXPECT_LE(std::stoull(t.substr(t.find("\"peak\":", a) + 7)), 3 * kMiB) << t;
 }
 
 TEST_F(Quota, PlanPrintsTheAnchorAndRefusesNonsense)

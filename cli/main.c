@@ -15,6 +15,7 @@ static const struct {
     {"cells", cli_cells, "cells by tenant and tier"},
     {"tenants", cli_tenants, "who has how much, reserve and limit, refusals and rules"},
     {"config", cli_config, "show, check, diff, reload"},
+    {"drill", cli_drill, "rehearse: quota noisy-neighbour"},
     {"plan", cli_plan, "what sharing saves by tier, where a span should be, the three accounts"},
     {"put", cli_put, "a file's bytes become a cell"},
     {"get", cli_get, "a cell's bytes become a file"},

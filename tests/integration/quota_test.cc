@@ -506,6 +506,34 @@ TEST_F(Quota, PlanPrintsTheAnchorAndRefusesNonsense)
   EXPECT_EQ(dray("--calibration /nowhere").first, 1);
 }
 
+TEST_F(Quota, DrillsKeepTheirBoundsAndReport)
+{
+  auto drill = [&](const std::string &args, const std::string &env = "") {
+    std::string text, cmd = env + " " + std::string(DRAY_PATH) + " drill " + args + " 2>&1 </dev/null";
+    FILE *f = popen(cmd.c_str(), "r");
+    char buf[512];
+    while (f && fgets(buf, sizeof buf, f))
+      text += buf;
+    return std::make_pair(f ? WEXITSTATUS(pclose(f)) : -1, text);
+  };
+  std::string page = dir + "/page.html", report = dir + "/report.json", here = std::string("DRAYD=") + DRAYD_PATH;
+  auto q = drill("quota --json --html " + page, here);
+  EXPECT_EQ(q.first, 0) << q.second;
+  EXPECT_NE(q.second.find("\"refused\": 512"), std::string::npos) << q.second;
+  EXPECT_EQ(q.second.find("\"kept\": false"), std::string::npos) << q.second;
+  EXPECT_NE(kit::read_file(page).find("bounds kept"), std::string::npos);
+  auto n = drill("noisy-neighbour --time 300ms --json", here);
+  EXPECT_EQ(n.first, 0) << n.second;
+  for (const char *what : {"before", "during", "after", "p999_ns", "others", "schema_version"})
+    EXPECT_NE(n.second.find(what), std::string::npos) << what;
+  std::ofstream(report) << n.second;
+  std::string cmd = std::string(DRAY_PATH) + " plan --ledger --drill " + report + " | grep -q p99_during_ns";
+  EXPECT_EQ(system(cmd.c_str()), 0) << "the ledger takes the drill's report";
+  EXPECT_EQ(drill("quota", "DRAYD=/bin/false").first, 1);
+  EXPECT_EQ(drill("fire").first, 2);
+  EXPECT_EQ(drill("quota --time 1ms").first, 2);
+}
+
 TEST_F(Quota, AReloadedPlanOutlivesTheWorker)
 {
   auto m = start("quotas: [{tenant: a, tier: dram, limit: 1MiB}]\n");

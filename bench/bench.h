@@ -25,5 +25,6 @@ int bench_ring(const struct bench_options *o, struct report *r);
 int bench_map(const struct bench_options *o, struct report *r);
 int bench_file(const struct bench_options *o, struct report *r);
 int bench_copy(const struct bench_options *o, struct report *r);
+int bench_policy(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dray bench ring|sessions|map|copy|file|all: figures anyone can repeat. */
+/* dray bench ring|sessions|map|copy|policy|file|all: figures anyone can repeat. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 
 static const char usage[] =
-    "usage: dray bench ring|sessions|map|copy|file|all [--rounds N] [--time SECONDS] [--cells N] [--dir DIR] "
+    "usage: dray bench ring|sessions|map|copy|policy|file|all [--rounds N] [--time SECONDS] [--cells N] [--dir DIR] "
     "[--quick]\n"
     "                  [--no-versus] [--no-verify] [--json]\n"
     "copy: 4,096 scattered 16 KiB blocks over 1 GiB (--quick: 1,024 over 256 MiB) need that much free memory and "
@@ -80,11 +80,8 @@ int cli_bench(int argc, char **argv)
   static const struct {
     const char *name;
     int (*run)(const struct bench_options *, struct report *);
-  } benches[] = {{"ring", bench_ring},
-                 {"sessions", bench_sessions},
-                 {"map", bench_map},
-                 {"copy", bench_copy},
-                 {"file", bench_file}};
+  } benches[] = {{"ring", bench_ring}, {"sessions", bench_sessions}, {"map", bench_map},
+                 {"copy", bench_copy}, {"policy", bench_policy},     {"file", bench_file}};
   struct report r = {.n = 0};
   int bad = 0;
   for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)

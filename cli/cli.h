@@ -18,6 +18,10 @@ int cli_status(int argc, char **argv);
 int cli_tiers(int argc, char **argv);
 int cli_tier(int argc, char **argv);
 int cli_cells(int argc, char **argv);
+int cli_tenants(int argc, char **argv);
+int cli_config(int argc, char **argv);
+int cli_drill(int argc, char **argv);
+int cli_plan(int argc, char **argv);
 int cli_put(int argc, char **argv);
 int cli_get(int argc, char **argv);
 int cli_replay(int argc, char **argv);
@@ -52,6 +56,8 @@ bool cli_plain(int argc, char **argv, const char *usage, struct cli_options *o, 
 /* Asks the mover; NULL after a message on stderr (and *ret_code set). The caller decrefs. args: more members, stolen;
  * may be NULL. */
 json_t *cli_ask(const char *admin, const char *verb, json_t *args, int *ret_code);
+/* The rules of an answer as a table, and how the last reload went. True when one is in force. */
+bool cli_print_rules(const json_t *a);
 /* Prints JSON as it is. */
 void cli_print_json(const json_t *o);
 /* Takes the reference, adds schema_version, prints. */

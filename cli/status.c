@@ -106,6 +106,7 @@ int cli_status(int argc, char **argv)
            (unsigned long long)number(p, "units"), (unsigned long long)number(p, "cells"),
            units_format_bytes(number(p, "barred_bytes"), barred, sizeof barred),
            (unsigned long long)number(p, "barred_units"), (unsigned long long)number(p, "notices"));
+    cli_print_rules(s);
     print_sessions(sessions);
     print_counts(c, "by_op", "op", false);
     print_counts(c, "by_reason", "reason", false);

@@ -12,6 +12,7 @@
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
 #include "mover/admin.h"
+#include "mover/admin_quota.h"
 #include "mover/daemon.h"
 
 static void set_u64(json_t *o, const char *key, uint64_t v)
@@ -109,6 +110,7 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_u64(p, "hits", stat_read(&d->poison_hits));
   set_u64(p, "notices", stat_read(&d->poison_notices));
   json_object_set_new(o, "poison", p);
+  admin_rules(d, o);
   return o;
 }
 
@@ -335,7 +337,8 @@ static const struct {
   json_t *(*answer)(struct daemon *, json_t *);
 } verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},   {"cells", answer_cells},
              {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit},
-             {"poisoned", answer_poisoned}, {"drain", answer_drain}};
+             {"poisoned", answer_poisoned}, {"drain", answer_drain},   {"tenants", admin_tenants},
+             {"reload", admin_reload},      {"check", admin_check}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {

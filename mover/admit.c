@@ -80,6 +80,21 @@ static void start_batch(struct lane *l, struct session *s, struct job *j)
   pend(l, s, j);
 }
 
+/* May it begin now? False: not yet, or it was refused (*ret_refused). */
+static bool pace(struct lane *l, struct session *s, struct job *j, uint64_t len, struct outcome *ret_refused)
+{
+  const struct dray_sqe *q = &j->req.sqe;
+  uint32_t rule = 0;
+  bool moves = q->op == DRAY_PUT || q->op == DRAY_GET || q->op == DRAY_COPY || q->op == DRAY_ALLOC;
+  unsigned p = quotas_pace(l, s, q->op, q->tier, q->klass, moves ? len : 0, &j->waited, &rule);
+  ret_refused->status = 0;
+  if (p == PACE_REFUSE) {
+    *ret_refused = outcome_refused(DRAY_RATE_LIMITED);
+    ret_refused->detail = rule;
+  }
+  return p == PACE_GO;
+}
+
 static void carry_out_plain(struct lane *l, struct session *s, struct job *j)
 {
   const struct dray_sqe *q = &j->req.sqe;
@@ -125,7 +140,13 @@ void admit_start(struct lane *l, struct session *s, struct job *j)
     pend(l, s, j);
     return;
   }
-  carry_out_plain(l, s, j);
+  struct outcome refused;
+  if (pace(l, s, j, q->len, &refused))
+    carry_out_plain(l, s, j);
+  else if (refused.status)
+    complete_item(l, s, j, 0, &refused);
+  else
+    pend(l, s, j);
 }
 
 /* Where a PUT's next item will read. Only a hint, so what the engine writes there meanwhile is harmless; but inside its
@@ -162,6 +183,10 @@ static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
   if (n > 1 && q->op != DRAY_UNMAP && q->op != DRAY_PUT)
     store_expect(l->d->store, s->tenant, hint, n, q->op == DRAY_MAP || q->op == DRAY_GET || q->op == DRAY_MOVE);
   for (; done < n && j->state == JOB_RUNNING && !j->stop; done++) {
+    struct outcome refused;
+    bool now = pace(l, s, j, it[done].len, &refused);
+    if (!now && !refused.status)
+      break;
     uint32_t i = j->next_item++;
     if (j->next_item == j->items)
       list_remove(&j->wait);
@@ -169,7 +194,9 @@ static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
     struct wish w = {
         .off = it[done].off, .len = it[done].len, .next = done + 1 < seen ? next_source(s, j, &it[done + 1]) : NULL};
     memcpy(w.key, it[done].key, 16);
-    if (r != DRAY_REASON_OK) {
+    if (!now) {
+      complete_item(l, s, j, i, &refused);
+    } else if (r != DRAY_REASON_OK) {
       o = outcome_refused(r);
       complete_item(l, s, j, i, &o);
     } else if (carry_out[q->op](&(struct call){l, s, j, i, &w}, &o)) {
@@ -193,8 +220,15 @@ int64_t admit_next(struct lane *l, struct session *s, struct job *j)
     return INLINE_CHARGE;
   }
   if (!j->items) {
+    struct outcome refused;
+    bool now = pace(l, s, j, q->len, &refused);
+    if (!now && !refused.status)
+      return 0;
     list_remove(&j->wait);
-    carry_out_plain(l, s, j);
+    if (now)
+      carry_out_plain(l, s, j);
+    else
+      complete_item(l, s, j, 0, &refused);
     return INLINE_CHARGE;
   }
   return admit_items(l, s, j);

@@ -14,6 +14,8 @@
 
 void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t item, const struct outcome *o)
 {
+  if (UNLIKELY(quota_reason(o->reason)))
+    quotas_refused(l->d, s->tenant, o->reason, o->detail);
   if (o->bytes && o->status == DRAY_OK) {
     stat_add(&l->stats.bytes_by_path[o->path], o->bytes);
     stat_add(&l->stats.bytes_by_tier[o->tier], o->bytes);
@@ -31,7 +33,7 @@ void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t it
                                .reason = o->reason,
                                .path = o->path,
                                .tier = o->tier,
-                               .detail = o->reason == DRAY_POISONED ? o->detail : 0};
+                               .detail = o->reason == DRAY_POISONED || quota_reason(o->reason) ? o->detail : 0};
   *r = v; /* visible with the DONE: [CQ] */
   stat_add(&l->stats.items, 1);
   j->out.bytes += o->bytes;
@@ -64,6 +66,8 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
   struct session *s = t->s;
   struct job *j = t->job;
   uint32_t item = t->item;
+  if (t->kind == STEP_MOVE || t->kind == STEP_STAGE || t->kind == STEP_PUBLISH)
+    quotas_spend(l, s->tenant, o->bytes); /* how much was not known when it began */
   if (t->from.slab)
     store_unpin(st, t->from);
   if (t->to.slab)

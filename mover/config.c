@@ -14,6 +14,7 @@
 #include "include/priv/cleanup.h"
 #include "mover/config_file.h"
 #include "mover/log.h"
+#include "mover/metrics.h"
 
 struct owned {
   struct owned *next;
@@ -237,6 +238,8 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     return set_text(c, value, &c->admin);
   if (strcmp(key, "calibration") == 0)
     return set_text(c, value, &c->calibration);
+  if (strcmp(key, "metrics") == 0)
+    return set_text(c, value, &c->metrics);
   if (strcmp(key, "lanes") == 0)
     return set_count(key, value, 1, 64, &c->lanes, e);
   if (strcmp(key, "chunk") == 0)
@@ -375,6 +378,15 @@ int config_finish(struct config *c, struct err *e)
         return err_set(e, -EINVAL, "config: tenants %s and %s cannot be told apart: same token or uid", b->name,
                        a->name);
     }
+  uint32_t ip;
+  uint16_t port;
+  if (c->metrics && metrics_address(c->metrics, &ip, &port) < 0)
+    return err_set(e, -EINVAL, "config: metrics: '%.60s' is not an address such as 127.0.0.1:9469", c->metrics);
+  if (c->metrics && !metrics_built())
+    return err_set(e, -EINVAL, "config: metrics: this drayd was built without libmicrohttpd");
+  int quota = config_quota_check(c, &c->quota, e);
+  if (quota < 0)
+    return quota;
   if (c->calibration) {
     int r = config_calibration(c, e);
     if (r < 0)

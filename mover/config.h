@@ -12,6 +12,7 @@
 #include <dray/ring_abi.h>
 
 #include "include/priv/err.h"
+#include "policy/quota.h"
 #include "policy/snapshot.h"
 #include "transports/transport.h"
 
@@ -47,6 +48,7 @@ struct config {
   bool harden;       /* sandbox.h; off only to debug */
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;
+  const char *metrics; /* address of /metrics; NULL: off */
   uint32_t tiers_n, tenants_n;
   struct config_tier tier[CONFIG_TIERS_MAX];
   struct config_tenant tenant[CONFIG_TENANTS_MAX];
@@ -61,7 +63,9 @@ struct config {
   bool copy_measure;     /* find the copy plan at start, when the calibration has none */
   struct copy_plan copy; /* config_finish: the calibration's or the built-in; tune_copy() may replace it */
   struct policy_snapshot policy;
-  void *owned; /* list of what config_free() frees */
+  struct quota_plan quota; /* as the file has it: what is reloaded replaces it in the mover, not here */
+  const char *file;        /* NULL: none was given */
+  void *owned;             /* list of what config_free() frees */
 };
 
 /* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or
@@ -72,6 +76,11 @@ int config_load(struct config *c, const char *path, struct err *e);
 /* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity,
  * tenant=<name>:<token>. */
 int config_set(struct config *c, const char *key, const char *value, struct err *e);
+/* Does the plan fit the tenants and tiers of c? -EINVAL with one text. */
+int config_quota_check(const struct config *c, const struct quota_plan *p, struct err *e);
+/* Reads quotas, rates and rules of c's file again; all else needs a restart, and they are checked against the tenants
+   and tiers of c. On error *ret_plan is as before. */
+int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct err *e);
 /* Cross checks, reads the calibration, fixes the ladder. */
 int config_finish(struct config *c, struct err *e);
 void config_free(struct config *c);

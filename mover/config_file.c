@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "include/priv/bits.h"
+#include "mover/config_quota.h"
 
 struct file_tier {
   char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence;
@@ -21,14 +22,18 @@ struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
 };
 struct file_config {
-  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *chunk, *drain_ms, *split_bytes, *crc,
-      *copy_plan;
+  char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
+      *crc, *copy_plan;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
   struct file_tenant *tenants;
   unsigned tenants_count;
   struct file_limits *limits;
+  struct file_quota *quotas;
+  struct file_rate *rates;
+  struct file_rule *rules;
+  unsigned quotas_count, rates_count, rules_count;
 };
 
 #define TEXT(type, key)                                                                                                \
@@ -63,6 +68,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, lanes),
     TEXT(file_config, log),
     TEXT(file_config, calibration),
+    TEXT(file_config, metrics),
     TEXT(file_config, chunk),
     TEXT(file_config, drain_ms),
     TEXT(file_config, split_bytes),
@@ -77,6 +83,12 @@ static const cyaml_schema_field_t top_fields[] = {
                          &tenant_schema, 0, CONFIG_TENANTS_MAX),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
                             limits_fields),
+    CYAML_FIELD_SEQUENCE("quotas", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, quotas,
+                         &config_quota_schema, 0, QUOTA_GRANTS_MAX),
+    CYAML_FIELD_SEQUENCE("rates", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rates,
+                         &config_rate_schema, 0, QUOTA_RATES_MAX),
+    CYAML_FIELD_SEQUENCE("rules", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rules,
+                         &config_rule_schema, 0, QUOTA_RULES_MAX),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t top_schema = {
@@ -149,6 +161,7 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"lanes", f->lanes},
                 {"log", f->log},
                 {"calibration", f->calibration},
+                {"metrics", f->metrics},
                 {"chunk", f->chunk},
                 {"drain_ms", f->drain_ms},
                 {"split_bytes", f->split_bytes},
@@ -184,7 +197,14 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     if (r < 0)
       return r;
   }
-  return 0;
+  int r = 0;
+  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++)
+    r = config_add_quota(c, &f->quotas[i], e);
+  for (unsigned i = 0; r == 0 && i < f->rates_count; i++)
+    r = config_add_rate(c, &f->rates[i], e);
+  for (unsigned i = 0; r == 0 && i < f->rules_count; i++)
+    r = config_add_rule(c, &f->rules[i], e);
+  return r;
 }
 
 int config_load(struct config *c, const char *path, struct err *e)

@@ -18,6 +18,7 @@
 #include "mover/backends.h"
 #include "mover/keeper.h"
 #include "mover/loop.h"
+#include "mover/metrics.h"
 #include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "ring/handshake.h"
@@ -144,6 +145,10 @@ static int daemon_start(struct daemon *d, struct err *e)
   if (r == 0)
     r = daemon_store(d, e);
   if (r == 0)
+    r = quotas_init(d);
+  if (r == 0)
+    r = quotas_apply(d, d->seed->plan, e);
+  if (r == 0)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
@@ -155,11 +160,12 @@ static int daemon_start(struct daemon *d, struct err *e)
     if (r == 0)
       r = lane_start(&d->lanes[i]);
   }
-  return r;
+  return r ? r : metrics_start(d, e);
 }
 
 static void daemon_stop(struct daemon *d)
 {
+  metrics_stop(d);
   for (uint32_t i = 0; d->lanes && i < d->lanes_n; i++) {
     struct lane_msg *m = calloc(1, sizeof *m);
     if (!d->lanes[i].started || !m) {
@@ -173,6 +179,7 @@ static void daemon_stop(struct daemon *d)
   drain_stop(d);
   poison_unwatch(d);
   d->store = store_free(d->store);
+  quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)
     d->dev[i]->cold->stop(d->dev[i]);
   for (uint32_t i = 0; d->lanes && i < d->lanes_n; i++)

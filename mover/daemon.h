@@ -13,6 +13,7 @@
 #include "mover/fill.h"
 #include "mover/lane.h"
 #include "mover/log.h"
+#include "mover/quota.h"
 #include "mover/session.h"
 #include "mover/store/store.h"
 
@@ -21,6 +22,7 @@
 /* What the keeper hands to each worker it forks. */
 struct worker_seed {
   const struct config *cfg;
+  const struct quota_plan *plan; /* of the last reload */
   struct log log;
   int keeper; /* the worker's end of the channel */
   int arena_fd[ARENA_COUNT];
@@ -73,6 +75,9 @@ struct daemon {
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
   struct drain drain;
+  struct quotas quotas;
+  void *metrics;    /* metrics.h; NULL: off */
+  uint64_t unready; /* [STAT] draining */
   pthread_mutex_t keeper_lock;
   int keeper;
 

@@ -52,7 +52,7 @@ void fill_free(struct daemon *d, uint64_t ctx)
   pthread_mutex_lock(&d->fills.lock);
   d->fills.at[ctx - 1] = NULL;
   pthread_mutex_unlock(&d->fills.lock);
-  store_unreserve(d->store, f->pool, f->bytes);
+  store_unreserve(d->store, f->pool, f->who.tenant, f->set_aside);
   if (f->base)
     munmap(f->base, f->bytes);
   close_fd(&f->fd);
@@ -69,8 +69,8 @@ static int fill_send(struct session *s, const struct fill *f)
   return session_lend(s, f->id, f->fd, f->bytes, 0, true);
 }
 
-void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64_t len, uint32_t pool, uint32_t mkey,
-                struct outcome *ret_outcome)
+void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_t klass, uint64_t len, uint32_t pool,
+                uint32_t mkey, struct outcome *ret_outcome)
 {
   struct daemon *d = l->d;
   struct outcome o = {.status = DRAY_REFUSED, .reason = DRAY_TOO_LARGE, .path = DRAY_PATH_NONE};
@@ -78,21 +78,28 @@ void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64
   if (len > store_pool(d->store, pool)->capacity)
     return;
   uint64_t bytes = align_up(len, PAGE_BYTES), ctx, id;
-  unsigned reason = store_reserve(d->store, pool, bytes);
+  uint32_t rule = 0;
+  uint8_t what;
+  unsigned reason = quotas_room(l, pool, s->tenant, klass, bytes, &rule, &what);
+  if (reason == DRAY_REASON_OK) {
+    rule = DRAY_RULE_LIMIT;
+    reason = store_reserve(d->store, pool, s->tenant, bytes);
+  }
   if (reason != DRAY_REASON_OK) {
     ret_outcome->reason = (uint16_t)reason;
+    ret_outcome->detail = quota_reason(reason) ? rule : 0;
     return;
   }
   struct fill *f = calloc(1, sizeof *f);
   ret_outcome->reason = DRAY_LIMIT;
   if (!f || fill_list(d, f, &ctx) < 0) {
     free(f);
-    store_unreserve(d->store, pool, bytes);
+    store_unreserve(d->store, pool, s->tenant, bytes);
     return;
   }
   f->pool = pool;
   f->len = len;
-  f->bytes = bytes;
+  f->bytes = f->set_aside = bytes;
   f->mkey = mkey;
   f->who = (struct store_who){.tenant = s->tenant, .agent = s->agent, .scope = DRAY_SCOPE_AGENT};
   memcpy(f->key, key, 16);
@@ -143,17 +150,15 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
     }
   }
   uint32_t pool = f->pool;
-  /* the charge moves from the fill to the slab */
-  store_unreserve(d->store, pool, f->bytes);
-  unsigned r = store_adopt(d->store, pool, &f->who, &mem, f->len, &slot);
+  /* the charge moves from the fill to the slab: what was granted is not refused now */
+  unsigned r = store_adopt(d->store, pool, &f->who, &mem, f->len, f->set_aside == f->bytes, &slot);
   if (r != DRAY_REASON_OK) {
     munmap(base, f->bytes);
-    if (store_reserve(d->store, pool, f->bytes) != DRAY_REASON_OK)
-      f->bytes = 0;
     *o = (struct outcome){.status = DRAY_REFUSED, .reason = (uint16_t)r, .path = DRAY_PATH_NONE};
     return true;
   }
   f->fd = -1; /* the store's now */
+  f->set_aside = 0;
   uint64_t len = f->len;
   r = store_commit(d->store, &cell, slot, (uint32_t)(daemon_now_ns() / 1000000u), &facts);
   if (r != DRAY_REASON_OK)
@@ -205,6 +210,9 @@ bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned fla
       return true;
     }
   }
+  /* its slot takes the place of what was set aside */
+  store_unreserve(d->store, f->pool, f->who.tenant, f->set_aside);
+  f->set_aside = 0;
   f->busy = true;
   *ret_ctx = info.ctx;
   return false;
@@ -214,6 +222,9 @@ void fill_idle(struct daemon *d, struct session *s, uint64_t lease)
 {
   struct lease_info info;
   struct fill *f = store_lease_find(d->store, s->idx, lease, &info) == DRAY_REASON_OK ? fill_at(d, info.ctx) : NULL;
-  if (f)
-    f->busy = false;
+  if (!f)
+    return;
+  f->busy = false;
+  if (!f->set_aside && store_reserve(d->store, f->pool, f->who.tenant, f->bytes) == DRAY_REASON_OK)
+    f->set_aside = f->bytes; /* its COMMIT came to nothing, and it may be tried again */
 }

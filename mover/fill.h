@@ -22,6 +22,7 @@ struct fill {
   int fd;
   void *base;          /* mapped only to be copied from */
   uint64_t len, bytes; /* asked for; in whole pages */
+  uint64_t set_aside;  /* in the pool: bytes, or 0 while a COMMIT has its slot instead */
   uint8_t key[16];
   uint32_t mkey;
   struct store_who who;
@@ -29,8 +30,8 @@ struct fill {
 };
 
 /* ALLOC: makes the memfd, charges it, sends it, grants a write lease. Fills the outcome. */
-void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint64_t len, uint32_t pool, uint32_t mkey,
-                struct outcome *ret_outcome);
+void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_t klass, uint64_t len, uint32_t pool,
+                uint32_t mkey, struct outcome *ret_outcome);
 /* COMMIT: done at once by freezing (true, outcome filled), or to be copied: false, the fill is mapped and the lease
  * still holds it. */
 bool fill_commit(struct lane *l, struct session *s, uint64_t lease, unsigned flags, struct outcome *ret_outcome,

@@ -72,6 +72,7 @@ void job_accept(struct lane *l, struct session *s, const struct dray_req *req)
   j->others = l->active_n;
   j->follower = NULL;
   j->stop = 0;
+  j->waited = false;
   j->region = j->dst_region = 0;
   j->items = 0;
   j->steps_n = 0;

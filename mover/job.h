@@ -42,6 +42,7 @@ struct job {
   uint32_t others;        /* of them with something to move then */
   uint16_t index;         /* in the session's job table */
   uint8_t state;
+  bool waited;                 /* a rate has held it back */
   bool fence_due;              /* FENCED: a sync comes before it */
   uint16_t stop;               /* enum dray_reason once it is being canceled, else 0 */
   uint16_t region, dst_region; /* slots in use, 0: none */

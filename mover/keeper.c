@@ -63,6 +63,7 @@ struct keeper {
   int pidfd;
   int *slabs; /* by slab index */
   struct kept_session *sessions[DAEMON_SESSIONS];
+  struct quota_plan *plan, *read; /* what stands, for the next worker; what was read last */
   bool stopping, ready_told;
 };
 
@@ -141,6 +142,19 @@ static void hold(struct keeper *k, const struct keeper_msg *m, int fd)
   *place = fd; /* -1: dropped */
 }
 
+/* The plan, or the text of what is wrong with it, in a memfd: larger than a message. */
+static void plan_read(struct keeper *k, struct keeper_msg *m)
+{
+  struct err e = {{0}};
+  CLEAN_FD fd = (int)syscall(SYS_memfd_create, "dray-plan", MFD_CLOEXEC);
+  m->error = config_quota_reload(k->cfg, k->read, &e);
+  const void *what = m->error < 0 ? (const void *)e.text : (const void *)k->read;
+  ssize_t n = (ssize_t)(m->error < 0 ? strlen(e.text) : sizeof *k->read);
+  if (fd < 0 || pwrite(fd, what, (size_t)n, 0) != n)
+    m->error = m->error < 0 ? m->error : -ENOMEM;
+  keeper_msg_send(k->channel, m, &fd, fd >= 0, 1000);
+}
+
 /* One message of the worker's. False: the channel is closed. */
 static bool serve(struct keeper *k)
 {
@@ -156,6 +170,12 @@ static bool serve(struct keeper *k)
     keeper_msg_send(k->channel, &m, out, m.error == 0 ? 2 : 0, 1000);
     break;
   }
+  case KEEPER_READ:
+    plan_read(k, &m);
+    break;
+  case KEEPER_STANDS:
+    *k->plan = *k->read;
+    break;
   case KEEPER_HOLD:
     hold(k, &m, fds[0]);
     fds[0] = -1;
@@ -308,6 +328,8 @@ static void keeper_cleanup(struct keeper *k)
   if (k->seed.admin_fd >= 0)
     unlink(k->cfg->admin);
   free(k->slabs);
+  free(k->plan);
+  free(k->read);
 }
 
 /* What the configuration asks for and the machine does not give: a line each, or, when strict, the end. */
@@ -347,8 +369,12 @@ int keeper_run(const struct config *cfg, const struct log *log)
   for (int i = 0; i < ARENA_COUNT; i++)
     k->seed.arena_fd[i] = -1;
   k->slabs = malloc(STORE_SLABS_MAX * sizeof(int));
-  if (!k->slabs)
+  k->plan = malloc(sizeof *k->plan);
+  k->read = malloc(sizeof *k->read);
+  if (!k->slabs || !k->plan || !k->read)
     return 1;
+  *k->plan = *k->read = cfg->quota;
+  k->seed.plan = k->plan;
   for (uint32_t i = 0; i < STORE_SLABS_MAX; i++)
     k->slabs[i] = -1;
   /* sessions, regions and slabs are fds */

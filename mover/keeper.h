@@ -30,6 +30,11 @@ void keeper_hold(struct daemon *d, unsigned kind, uint32_t id, int fd);
 void keeper_drop(struct daemon *d, unsigned kind, uint32_t id);
 /* The keeper lets go of a tier's device, too (id: its number). 0 or -errno. */
 int keeper_detach(struct daemon *d, uint32_t tier);
+struct quota_plan;
+/* The keeper reads the file again, which the confined worker may not. 0, or -errno with a text. */
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e);
+/* What was read last stands: the keeper keeps it for the next worker. */
+void keeper_stands(struct daemon *d);
 /* The worker serves. */
 void keeper_ready(struct daemon *d);
 #endif

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "include/priv/cleanup.h"
 #include "mover/daemon.h"
@@ -127,6 +128,34 @@ int keeper_detach(struct daemon *d, uint32_t tier)
   if (r == 0)
     r = keeper_msg_recv(d->keeper, &answer, fds, CALL_MS);
   return r <= 0 ? (r < 0 ? r : -EPIPE) : answer.error;
+}
+
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+{
+  struct keeper_msg m = {.op = KEEPER_READ}, answer = {0};
+  int fds[2] = {-1, -1};
+  LOCKED(&d->keeper_lock);
+  int r = keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
+  if (r == 0)
+    r = keeper_msg_recv(d->keeper, &answer, fds, CALL_MS);
+  if (r <= 0)
+    return r < 0 ? r : -EPIPE;
+  CLEAN_FD fd = fds[0];
+  if (fds[1] >= 0)
+    close(fds[1]);
+  if (answer.error < 0) {
+    ssize_t n = fd < 0 ? 0 : pread(fd, e->text, sizeof e->text - 1, 0);
+    e->text[n > 0 ? n : 0] = 0;
+    return answer.error;
+  }
+  return fd >= 0 && pread(fd, ret_plan, sizeof *ret_plan, 0) == sizeof *ret_plan ? 0 : -EPROTO;
+}
+
+void keeper_stands(struct daemon *d)
+{
+  struct keeper_msg m = {.op = KEEPER_STANDS};
+  LOCKED(&d->keeper_lock);
+  keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
 }
 
 void keeper_ready(struct daemon *d)

@@ -7,12 +7,20 @@
 
 #include <dray/ring_abi.h>
 
-enum keeper_op { KEEPER_SESSION = 1, KEEPER_HOLD = 2, KEEPER_DROP = 3, KEEPER_READY = 4, KEEPER_DETACH = 5 };
+enum keeper_op {
+  KEEPER_SESSION = 1,
+  KEEPER_HOLD = 2,
+  KEEPER_DROP = 3,
+  KEEPER_READY = 4,
+  KEEPER_READ = 5,
+  KEEPER_STANDS = 6,
+  KEEPER_DETACH = 7
+};
 
 struct keeper_msg {
   uint32_t op; /* enum keeper_op */
   uint32_t kind, id;
-  int32_t error; /* in the answer to SESSION and DETACH */
+  int32_t error; /* in the answer to SESSION, READ and DETACH */
   struct dray_geometry geo;
 };
 

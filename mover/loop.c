@@ -88,6 +88,7 @@ static void begin_drain(struct daemon *d)
   if (d->draining)
     return;
   d->draining = true;
+  stat_set(&d->unready, 1);
   log_line(&d->log, LOG_INFO, "SHUTTING_DOWN: draining %u sessions", d->sessions_n);
   for (uint32_t i = 0; i < DAEMON_SESSIONS; i++)
     if (d->session[i])
@@ -134,8 +135,9 @@ static void on_signal(struct daemon *d)
 {
   struct signalfd_siginfo si;
   while (read(d->signals, &si, sizeof si) == sizeof si) {
+    struct err e = {{0}};
     if (si.ssi_signo == SIGHUP)
-      log_line(&d->log, LOG_WARN, "SIGHUP: reload is not part of this version; the running configuration stays");
+      quotas_reload(d, &e); /* which says in the log how it went */
     else
       begin_drain(d);
   }

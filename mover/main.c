@@ -18,7 +18,8 @@ static const char usage[] =
     "Without a configuration: tiers dram (1 GiB), cxl (1 GiB, emulated) and disk (4 GiB) under DIR (/run/dray as "
     "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
-    "KEY: node socket admin socket_mode lanes log calibration chunk split_bytes crc copy_plan drain_ms harden strict "
+    "KEY: node socket admin socket_mode lanes log calibration metrics chunk split_bytes crc copy_plan drain_ms harden "
+    "strict "
     "limits.* "
     "tier.<name>.<key>\n";
 
@@ -45,8 +46,8 @@ static int from_environment(struct config *c, struct err *e)
   static const struct {
     const char *env, *key;
   } vars[] = {
-      {"DRAYD_SOCKET", "socket"},           {"DRAYD_ADMIN", "admin"}, {"DRAYD_LANES", "lanes"}, {"DRAYD_LOG", "log"},
-      {"DRAYD_CALIBRATION", "calibration"}, {"DRAYD_NODE", "node"}};
+      {"DRAYD_SOCKET", "socket"},           {"DRAYD_ADMIN", "admin"}, {"DRAYD_LANES", "lanes"},    {"DRAYD_LOG", "log"},
+      {"DRAYD_CALIBRATION", "calibration"}, {"DRAYD_NODE", "node"},   {"DRAYD_METRICS", "metrics"}};
   for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++) {
     const char *v = getenv(vars[i].env);
     int r = v && *v ? config_set(c, vars[i].key, v, e) : 0;
@@ -116,6 +117,8 @@ int main(int argc, char **argv)
   int r = c ? config_default(c, dir, &e) : -ENOMEM;
   if (r == 0 && file)
     r = config_load(c, file, &e);
+  if (r == 0)
+    c->file = file;
   if (r == 0)
     r = from_environment(c, &e);
   if (r == 0)

@@ -29,7 +29,7 @@ bool ops_alloc(const struct call *c, struct outcome *o)
   if (v.decision != POLICY_ADMIT)
     *o = outcome_of(&v);
   else
-    fill_alloc(c->l, c->s, q->key, q->len, (uint32_t)c->l->d->pool_of_tier[v.to], mkey, o);
+    fill_alloc(c->l, c->s, q->key, q->klass, q->len, (uint32_t)c->l->d->pool_of_tier[v.to], mkey, o);
   return true;
 }
 

@@ -71,6 +71,11 @@ static int room_found(struct lane *l, struct step *t)
 static int room_refuse(struct lane *l, struct step *t, unsigned reason)
 {
   list_remove(&t->run);
+  if (t->quota_reason &&
+      !t->job->stop) { /* what kept it from where it wanted to be, rather than from the last resort */
+    reason = t->quota_reason;
+    t->detail = t->quota_rule;
+  }
   t->reason = (uint16_t)reason;
   complete_step(l, t);
   return -1;
@@ -89,6 +94,8 @@ static bool next_pool(struct lane *l, struct step *t)
     if (t->kind == STEP_PUT)
       t->tier = store_pool(st, p)->tier;
     t->room_until = 0;
+    t->asked = false;
+    t->make = 0;
     return true;
   }
   return false;
@@ -128,23 +135,62 @@ static bool demote(struct lane *l, struct step *t)
   return false;
 }
 
+static void room_note(struct step *t, unsigned reason)
+{
+  if (t->quota_reason || !quota_reason(reason))
+    return;
+  t->quota_reason = (uint16_t)reason;
+  t->quota_rule = reason == DRAY_QUOTA_EXCEEDED ? DRAY_RULE_LIMIT : t->rule;
+}
+
+/* A slot in the pool as things are: OK; NO_ROOM: something must go first, and *ret_how says whether it must
+   (QUOTA_EVICT) or may (0) be dropped; else why not. */
+static unsigned room_slot(struct lane *l, struct step *t, uint8_t *ret_how)
+{
+  struct store *st = l->d->store;
+  *ret_how = 0;
+  /* rules are asked about growing, once for each pool; what it is charged for anyway needs no asking, and what ALLOC
+     was granted COMMIT gets */
+  if (!t->asked && quotas_active(&l->d->quotas) && t->kind != STEP_FILL) {
+    if (store_alloc_held(st, t->pool, &t->cell.who, t->len, &t->to))
+      return DRAY_REASON_OK;
+    unsigned r = quotas_room(l, t->pool, t->cell.who.tenant, t->job->req.sqe.klass, t->len, &t->rule, &t->make);
+    t->asked = r == DRAY_REASON_OK;
+    if (r != DRAY_REASON_OK)
+      return r;
+  }
+  if (t->make) { /* a rule in force: what it takes, something else gives first */
+    *ret_how = t->make;
+    return DRAY_NO_ROOM;
+  }
+  unsigned r = store_alloc(st, t->pool, &t->cell.who, t->len, &t->to);
+  if (r != DRAY_QUOTA_EXCEEDED)
+    return r;
+  *ret_how = (uint8_t)quotas_over(l->d, t->pool, t->cell.who.tenant);
+  return *ret_how == QUOTA_REFUSE ? DRAY_QUOTA_EXCEEDED : DRAY_NO_ROOM;
+}
+
 int room_find(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;
   if (UNLIKELY(t->reason))
     return room_refuse(l, t, t->reason);
   for (int i = 0; i < ROOM_TRIES; i++) {
-    unsigned r = store_alloc(st, t->pool, &t->cell.who, t->len, &t->to);
+    uint8_t how;
+    unsigned r = room_slot(l, t, &how);
+    bool by_rule = t->make != 0;
+    t->make = 0;
     if (r == DRAY_REASON_OK)
       return room_found(l, t);
     if (r != DRAY_NO_ROOM) {
+      room_note(t, r);
       if (r != DRAY_ZERO_LENGTH && next_pool(l, t))
         continue;
       return room_refuse(l, t, r);
     }
     r = store_victim(st, t->pool, &t->cell.who, t->len, &t->victim, &t->victim_slot);
-    if (r == DRAY_ABSENT)
-      continue;
+    if (r == DRAY_ABSENT || (by_rule && r != DRAY_REASON_OK))
+      continue; /* a rule has nothing to take: there may be room all the same */
     if (r != DRAY_REASON_OK) {
       /* all of it is pinned: by transfers, which end by themselves, or by leases, which may not */
       if (t->room_until == 0)
@@ -155,7 +201,7 @@ int room_find(struct lane *l, struct step *t)
         continue;
       return room_refuse(l, t, DRAY_NO_ROOM);
     }
-    if (!has_colder(&t->victim, t->pool) && demote(l, t))
+    if (how != QUOTA_EVICT && !has_colder(&t->victim, t->pool) && demote(l, t))
       return 0;
     if (store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
       stat_add(has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);
@@ -167,8 +213,11 @@ int room_find(struct lane *l, struct step *t)
 
 void room_try(struct lane *l, struct step *t)
 {
-  if (t->state == STEP_ROOM && !t->reason && t->len &&
-      store_alloc(l->d->store, t->pool, &t->cell.who, t->len, &t->to) == DRAY_REASON_OK)
+  struct store *st = l->d->store;
+  if (t->state != STEP_ROOM || t->reason || !t->len)
+    return;
+  if (quotas_active(&l->d->quotas) ? store_alloc_held(st, t->pool, &t->cell.who, t->len, &t->to)
+                                   : store_alloc(st, t->pool, &t->cell.who, t->len, &t->to) == DRAY_REASON_OK)
     room_found(l, t);
 }
 

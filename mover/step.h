@@ -66,6 +66,11 @@ struct step {
   uint64_t lease;     /* STEP_FILL */
   uint64_t own_bytes; /* transfer fields of the step itself while it demotes */
   uint64_t room_until;
+  /* quota */
+  bool asked;            /* policy was asked about growing in `pool` */
+  uint8_t make;          /* QUOTA_DEMOTE, QUOTA_EVICT: room is made before it grows */
+  uint16_t quota_reason; /* of the first pool that refused it for a quota's sake; 0: none did */
+  uint32_t rule, quota_rule;
 
   /* demotion */
   struct cell_facts victim;

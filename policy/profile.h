@@ -62,6 +62,8 @@ bool profile_attendable(const struct profile_set *s, unsigned tier);
 bool profile_reachable(const struct profile_set *s, unsigned tier);
 /* hosts > 1, coherent and share kind not copy */
 bool profile_fabric_shareable(const struct profile_set *s, unsigned tier);
+/* The profile name of a tier ("dram"), "?" otherwise. */
+const char *profile_tier_name(unsigned tier);
 /* The words of enum profile_share ("cxl_hdm"), "?" otherwise. */
 const char *profile_share_name(unsigned share);
 #endif

@@ -316,3 +316,8 @@ int profile_parse(struct profile_set *set, const char *text, size_t n, struct er
   *set = made;
   return 0;
 }
+
+const char *profile_tier_name(unsigned tier)
+{
+  return tier < DRAY_TIER_COUNT && tier_names[tier] ? tier_names[tier] : "?";
+}

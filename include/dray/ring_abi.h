@@ -89,7 +89,8 @@ struct dray_cqe {
   uint64_t off;    /**< ALLOC, MAP: offset in the slab; POISON, and a fault with POISONED: first bad byte in the cell */
   uint32_t slab;   /**< ALLOC, MAP: which slab to map; POISON, POISONED: the bad slab, 0: the engine's own memory */
   uint32_t detail; /**< BATCH: first failed item; POISON, POISONED: bytes that are bad together (a power of two);
-                        else the provider's own code (errno) */
+                        QUOTA_EXCEEDED .. RATE_LIMITED: the rule (enum dray_rule), unless BATCH; else the provider's own
+                      code (errno) */
   uint32_t queue_ns;
   uint32_t exec_ns;
   uint32_t sq_pos;
@@ -114,7 +115,7 @@ struct dray_item_result {
   uint16_t reason;
   uint8_t path;
   uint8_t tier;
-  uint32_t detail; /**< POISONED: bytes that are bad together; else 0 */
+  uint32_t detail; /**< POISONED: bytes that are bad together; quota reasons: enum dray_rule; else 0 */
 };
 
 /** PUBLISH's record, in the arena of U at off. */

@@ -202,6 +202,14 @@ enum dray_reason {
 /** One more than the largest reason: counter arrays by reason have this length. */
 #define DRAY_REASON_COUNT 105
 
+/** Which rule a refusal with one of the quota reasons comes from (struct dray_cqe, detail). From DRAY_RULE_FIRST on:
+    the rules of the configuration in their order; `dray tenants` names them. 0 is none. */
+enum dray_rule {
+  DRAY_RULE_LIMIT = 1,  /**< the tenant's own limit */
+  DRAY_RULE_RATE = 2,   /**< the tenant's own rate */
+  DRAY_RULE_FIRST = 16, /**< the first configured rule */
+};
+
 /** The word for a reason ("NO_ROOM"), "?" for a number that is none. Never NULL, static storage. */
 DRAY_API const char *dray_reason_name(unsigned reason);
 /** The word for an op ("PUT"), "?" otherwise. */

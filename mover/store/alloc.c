@@ -10,6 +10,7 @@
 #include "include/priv/cleanup.h"
 #include "mover/store/inside.h"
 #include "mover/store/pool.h"
+#include "mover/store/quota.h"
 
 #define SLAB_BYTES_FIRST KIB(256)
 
@@ -88,12 +89,13 @@ static int64_t slab_make(struct store *s, struct pool *p, const struct class_key
   return idx;
 }
 
-/* Gives up one kept slab; the lock is released meanwhile, and c, of which it may be the last slab, stays. */
-static bool class_squeeze(struct store *s, struct pool *p, struct slot_class *c)
+/* Gives up one kept slab, of a tenant at its limit one of its own; the lock is released meanwhile, and c, of which it
+   may be the last slab, stays. */
+static bool class_squeeze(struct store *s, struct pool *p, struct slot_class *c, unsigned why)
 {
   struct doomed d = {0};
   c->waiters++;
-  bool dropped = pool_kept_drop(s, p, &d);
+  bool dropped = pool_kept_drop(s, p, why == DRAY_QUOTA_EXCEEDED ? c->key.tenant : 0, &d);
   if (dropped) {
     pthread_mutex_unlock(&p->lock);
     pool_bury(s, &d);
@@ -107,22 +109,26 @@ static bool class_squeeze(struct store *s, struct pool *p, struct slot_class *c)
 static unsigned class_grow(struct store *s, struct pool *p, struct slot_class *c)
 {
   uint32_t slots;
-  uint64_t bytes = slab_size(c->key.slot_bytes, class_wants(p, c), p->unit, pool_left(p), &slots), had = bytes;
+  unsigned why;
+  uint64_t left = quota_left(p, c->key.tenant, align_up(c->key.slot_bytes, p->unit), &why);
+  uint64_t bytes = slab_size(c->key.slot_bytes, class_wants(p, c), p->unit, left, &slots), had = bytes;
   if (!bytes)
-    return class_squeeze(s, p, c) ? GROW_AGAIN : DRAY_NO_ROOM;
+    return class_squeeze(s, p, c, why) ? GROW_AGAIN : why;
   if (class_reserve(c) < 0)
     return DRAY_LIMIT;
   p->slab_bytes += bytes;
+  quota_charge(p, c->key.tenant, bytes);
   c->making = true;
   pthread_mutex_unlock(&p->lock);
   int64_t idx = slab_make(s, p, &c->key, &bytes, slots);
   pthread_mutex_lock(&p->lock);
   p->slab_bytes -= had - bytes;
+  quota_refund(p, c->key.tenant, had - bytes);
   c->making = false;
   if (idx >= 0)
     pool_slab_link(s, p, (uint32_t)idx, c);
   pthread_cond_broadcast(&p->made);
-  if (idx >= 0 || (idx == -ENOSPC && class_squeeze(s, p, c)))
+  if (idx >= 0 || (idx == -ENOSPC && class_squeeze(s, p, c, DRAY_NO_ROOM)))
     return GROW_AGAIN;
   return reason_of(p, (int)idx);
 }
@@ -160,46 +166,103 @@ unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who
   return DRAY_REASON_OK;
 }
 
+bool store_alloc_held(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
+                      struct slot_ref *ret_slot)
+{
+  struct pool *p = &s->pool[pool];
+  struct class_key k;
+  if (!pool_admits(s, p, who) || !pool_class_key(p, who, len, &k))
+    return false;
+  LOCKED(&p->lock);
+  struct slot_class *c = class_find(&p->classes, &k);
+  if (!c || list_empty(&c->avail))
+    return false;
+  *ret_slot = pool_slot_take(s, p, (uint32_t)(LIST_OF(c->avail.next, struct slab, avail) - s->slabs.own));
+  return true;
+}
+
 /* Takes bytes from what is left, at the cost of kept slabs. No locks are held. */
-static bool pool_charge(struct store *s, struct pool *p, uint64_t bytes, uint64_t *account)
+static unsigned pool_charge(struct store *s, struct pool *p, uint32_t tenant, uint64_t bytes, uint64_t *account,
+                            uint64_t *own)
 {
   for (;;) {
     struct doomed d = {0};
+    unsigned why = DRAY_TIER_DRAINING;
     pthread_mutex_lock(&p->lock);
-    bool fits = !p->closed && bytes <= pool_left(p);
-    if (fits)
+    bool fits = !p->closed && bytes <= quota_left(p, tenant, bytes, &why);
+    if (fits) {
       *account += bytes;
-    bool more = !fits && pool_kept_drop(s, p, &d);
+      if (own)
+        *own += bytes;
+      quota_charge(p, tenant, bytes);
+    }
+    bool more = !fits && pool_kept_drop(s, p, why == DRAY_QUOTA_EXCEEDED ? tenant : 0, &d);
     pthread_mutex_unlock(&p->lock);
     pool_bury(s, &d);
     if (!more)
-      return fits;
+      return fits ? DRAY_REASON_OK : why;
   }
 }
 
-unsigned store_reserve(struct store *s, uint32_t pool, uint64_t bytes)
+unsigned store_reserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes)
 {
   struct pool *p = &s->pool[pool];
-  return pool_charge(s, p, bytes, &p->reserved) ? DRAY_REASON_OK : DRAY_NO_ROOM;
+  return pool_charge(s, p, tenant, bytes, &p->reserved, &p->share[tenant].set_aside);
 }
 
-void store_unreserve(struct store *s, uint32_t pool, uint64_t bytes)
+void store_unreserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes)
 {
   struct pool *p = &s->pool[pool];
+  struct share *sh = &p->share[tenant];
   LOCKED(&p->lock);
-  p->reserved -= MIN_OF(bytes, p->reserved);
+  bytes = MIN_OF(bytes, sh->set_aside);
+  sh->set_aside -= bytes;
+  p->reserved -= bytes;
+  quota_refund(p, tenant, bytes);
+}
+
+/* The charge moves between what is set aside and the slabs. The lock is held. */
+static void aside_to_slabs(struct pool *p, uint32_t tenant, uint64_t bytes, bool back)
+{
+  p->share[tenant].set_aside += back ? bytes : -bytes;
+  p->reserved += back ? bytes : -bytes;
+  p->slab_bytes += back ? -bytes : bytes;
+}
+
+/* Charges an adopted slab. */
+static unsigned adopt_charge(struct store *s, struct pool *p, uint32_t tenant, uint64_t bytes, bool set_aside)
+{
+  if (!set_aside)
+    return pool_charge(s, p, tenant, bytes, &p->slab_bytes, NULL);
+  LOCKED(&p->lock);
+  if (bytes > p->share[tenant].set_aside)
+    return DRAY_NO_ROOM;
+  aside_to_slabs(p, tenant, bytes, false);
+  return DRAY_REASON_OK;
+}
+
+static void adopt_refund(struct pool *p, uint32_t tenant, uint64_t bytes, bool set_aside)
+{
+  LOCKED(&p->lock);
+  if (set_aside) {
+    aside_to_slabs(p, tenant, bytes, true);
+    return;
+  }
+  p->slab_bytes -= bytes;
+  quota_refund(p, tenant, bytes);
 }
 
 unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who, const struct slab_mem *mem,
-                     uint64_t len, struct slot_ref *ret_slot)
+                     uint64_t len, bool set_aside, struct slot_ref *ret_slot)
 {
   struct pool *p = &s->pool[pool];
   if (!pool_admits(s, p, who))
     return DRAY_SCOPE_DENIED;
   if (!len || len > mem->bytes)
     return DRAY_OUT_OF_RANGE;
-  if (!pool_charge(s, p, mem->bytes, &p->slab_bytes))
-    return DRAY_NO_ROOM;
+  unsigned why = adopt_charge(s, p, who->tenant, mem->bytes, set_aside);
+  if (why != DRAY_REASON_OK)
+    return why;
   int64_t idx = slab_take(&s->slabs);
   if (idx >= 0) {
     struct slab_rec *r = &s->slabs.rec[idx];
@@ -219,7 +282,6 @@ unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who
     }
     slab_give(&s->slabs, (uint32_t)idx);
   }
-  LOCKED(&p->lock);
-  p->slab_bytes -= mem->bytes;
+  adopt_refund(p, who->tenant, mem->bytes, set_aside);
   return DRAY_LIMIT;
 }

@@ -6,12 +6,14 @@
 
 #include "include/priv/cleanup.h"
 #include "mover/store/inside.h"
+#include "mover/store/quota.h"
 
 struct audit {
   struct store *s;
   struct err *e;
   uint64_t cells, copies;
   uint64_t pool_cells[STORE_POOLS_MAX], pool_bytes[STORE_POOLS_MAX];
+  uint64_t (*tenant_bytes)[NAMES_TENANTS + 1]; /* payload, by pool */
 };
 
 #define BROKEN(a, ...) err_set((a)->e, -EUCLEAN, "store: audit: " __VA_ARGS__)
@@ -40,6 +42,7 @@ static int audit_cell(struct audit *a, const struct shard *sh, uint32_t bucket, 
       return BROKEN(a, "cell %u: slot %u of slab %#x is not its own", idx, copy.slot, copy.slab);
     a->pool_cells[copy.pool]++;
     a->pool_bytes[copy.pool] += c->len;
+    a->tenant_bytes[copy.pool][r->tenant] += c->len;
     a->copies++;
   }
   return 0;
@@ -129,6 +132,31 @@ static int audit_slab(struct audit *a, uint32_t idx)
   return 0;
 }
 
+/* Each tenant is charged for its slabs and what is set aside for it, and nothing else. The pool's lock is held. */
+static int audit_charges(struct audit *a, const struct pool *p)
+{
+  uint64_t owed = 0, charged = 0, aside = 0;
+  for (uint32_t i = 0; i <= NAMES_TENANTS; i++) {
+    const struct share *sh = &p->share[i];
+    if (sh->charged != sh->bytes + sh->set_aside || sh->charged > sh->peak)
+      return BROKEN(a, "pool %s: tenant %u is charged %llu bytes for %llu of slabs and %llu set aside (peak %llu)",
+                    p->cfg.name, i, (unsigned long long)sh->charged, (unsigned long long)sh->bytes,
+                    (unsigned long long)sh->set_aside, (unsigned long long)sh->peak);
+    if (sh->cell_bytes != a->tenant_bytes[p->nr][i])
+      return BROKEN(a, "pool %s: tenant %u has %llu bytes of cells, the books say %llu", p->cfg.name, i,
+                    (unsigned long long)a->tenant_bytes[p->nr][i], (unsigned long long)sh->cell_bytes);
+    owed += sh->reserve > sh->charged ? sh->reserve - sh->charged : 0;
+    charged += sh->charged;
+    aside += sh->set_aside;
+  }
+  if (owed != p->owed || aside != p->reserved || charged != p->slab_bytes + p->reserved)
+    return BROKEN(a, "pool %s: %llu bytes charged, %llu set aside, %llu owed; the books say %llu, %llu, %llu",
+                  p->cfg.name, (unsigned long long)charged, (unsigned long long)aside, (unsigned long long)owed,
+                  (unsigned long long)(p->slab_bytes + p->reserved), (unsigned long long)p->reserved,
+                  (unsigned long long)p->owed);
+  return 0;
+}
+
 static int audit_pool(struct audit *a, struct pool *p)
 {
   struct store *s = a->s;
@@ -167,7 +195,7 @@ static int audit_pool(struct audit *a, struct pool *p)
                   (unsigned long long)held, (unsigned long long)a->pool_cells[p->nr],
                   (unsigned long long)a->pool_bytes[p->nr], (unsigned long long)p->cells,
                   (unsigned long long)p->cell_bytes);
-  return 0;
+  return audit_charges(a, p);
 }
 
 /* Every lease that pins a slot finds it pinned at least as often as it is leased. */
@@ -199,7 +227,10 @@ static int audit_leases(struct audit *a)
 
 int store_audit(struct store *s, struct err *e)
 {
-  struct audit a = {.s = s, .e = e};
+  CLEAN_PTR void *bytes = calloc(STORE_POOLS_MAX, sizeof *((struct audit *)0)->tenant_bytes);
+  struct audit a = {.s = s, .e = e, .tenant_bytes = bytes};
+  if (!bytes)
+    return -ENOMEM;
   uint32_t slabs = 0;
   int rc = audit_directory(&a);
   for (uint32_t i = 0; rc == 0 && i < s->pools; i++) {

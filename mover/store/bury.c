@@ -6,6 +6,7 @@
 #include "include/priv/cleanup.h"
 #include "mover/store/inside.h"
 #include "mover/store/pool.h"
+#include "mover/store/quota.h"
 
 void pool_slab_destroy(struct store *s, struct pool *p, uint32_t idx, bool lent)
 {
@@ -33,6 +34,7 @@ void pool_bury(struct store *s, struct doomed *d)
     pool_slab_destroy(s, p, idx, lent);
     pthread_mutex_lock(&p->lock);
     p->slab_bytes -= r->bytes;
+    quota_refund(p, r->tenant, r->bytes);
     p->dying--;
     pthread_cond_broadcast(&p->made);
     pthread_mutex_unlock(&p->lock);
@@ -62,7 +64,7 @@ void store_pool_close(struct store *s, uint32_t pool)
     struct doomed d = {0};
     pthread_mutex_lock(&p->lock);
     p->closed = true;
-    if (!pool_kept_drop(s, p, &d))
+    if (!pool_kept_drop(s, p, 0, &d))
       barred_settle(s, p, &d);
     more = d.n != 0;
     pthread_mutex_unlock(&p->lock);

@@ -182,3 +182,9 @@ void names_mkey_digest(struct names *n, uint32_t mkey, uint8_t ret_digest[NAMES_
   else
     memset(ret_digest, 0, NAMES_DIGEST);
 }
+
+uint32_t names_tenants(struct names *n)
+{
+  LOCKED(&n->lock);
+  return n->tenant.count;
+}

@@ -43,6 +43,8 @@ int names_init(struct names *n, void *arena);
 void names_deinit(struct names *n);
 
 uint32_t names_tenant(struct names *n, const char *name);
+/* How many there are: ids 1..n. */
+uint32_t names_tenants(struct names *n);
 uint32_t names_agent(struct names *n, uint32_t tenant, const char *name);
 uint32_t names_mkey(struct names *n, const struct dray_key *key);
 /* The id of the key with that digest, a placeholder when it is not known yet; 0 for the zero digest or a full table. */

@@ -38,6 +38,10 @@ int pool_init(struct pool *p, const struct store_pool_config *cfg, uint8_t nr)
   p->share = calloc(NAMES_TENANTS + 1, sizeof *p->share);
   if (class_table_init(&p->classes) < 0 || !p->share)
     return -ENOMEM;
+  for (uint32_t i = 0; i <= NAMES_TENANTS; i++) {
+    p->share[i].limit = UINT64_MAX;
+    p->share[i].weight = 1;
+  }
   return is_pow2_u64(p->unit) && is_pow2_u64(p->grain) ? 0 : -EINVAL;
 }
 
@@ -153,12 +157,16 @@ static void slab_doom(struct store *s, struct pool *p, uint32_t idx, struct doom
   d->slab[d->n++] = idx;
 }
 
-bool pool_kept_drop(struct store *s, struct pool *p, struct doomed *d)
+bool pool_kept_drop(struct store *s, struct pool *p, uint32_t tenant, struct doomed *d)
 {
-  if (list_empty(&p->kept))
-    return false;
-  slab_doom(s, p, (uint32_t)(LIST_OF(p->kept.next, struct slab, kept) - s->slabs.own), d);
-  return true;
+  LIST_EACH (&p->kept, n) {
+    uint32_t idx = (uint32_t)(LIST_OF(n, struct slab, kept) - s->slabs.own);
+    if (tenant && s->slabs.rec[idx].tenant != tenant)
+      continue;
+    slab_doom(s, p, idx, d);
+    return true;
+  }
+  return false;
 }
 
 /* One empty slab per class is kept, so that a class that lives on one cell does not make and destroy a slab for each.
@@ -243,6 +251,7 @@ void pool_slot_hold(struct store *s, struct pool *p, struct slot_ref r, uint32_t
   slab_touch(p, &s->slabs.rec[idx], now_ms);
   p->cells++;
   p->cell_bytes += len;
+  p->share[s->slabs.rec[idx].tenant].cell_bytes += len;
 }
 
 void pool_slot_detach(struct store *s, struct pool *p, struct slot_ref r, uint64_t len, struct doomed *d)
@@ -252,6 +261,7 @@ void pool_slot_detach(struct store *s, struct pool *p, struct slot_ref r, uint64
   if (row_state(row) == SLOT_HELD) {
     p->cells--;
     p->cell_bytes -= len;
+    p->share[s->slabs.rec[idx].tenant].cell_bytes -= len;
   }
   slab_slot_detach(&s->slabs, idx, r.slot);
   if (!row_pins(row)) {

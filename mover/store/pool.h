@@ -26,6 +26,11 @@ struct share {
   uint64_t bytes;
   uint32_t tenant;
   uint32_t reclaim; /* the slab being emptied, + 1 */
+  /* quota.h */
+  uint64_t charged; /* slabs that are there, being made or dying, and what is set aside */
+  uint64_t set_aside, peak, cell_bytes;
+  uint64_t reserve, limit; /* UINT64_MAX: none */
+  uint32_t weight;
 };
 
 struct pool {
@@ -38,6 +43,7 @@ struct pool {
   uint64_t slab_bytes; /* of slabs that are there, being made or dying */
   uint64_t kept_bytes; /* of empty slabs among them */
   uint64_t reserved;
+  uint64_t owed; /* of reserves, to tenants that are charged for less */
   uint64_t cell_bytes, cells;
   uint32_t slabs, dying;
   bool closed;     /* nothing new goes here */
@@ -86,8 +92,8 @@ void pool_slot_hold(struct store *s, struct pool *p, struct slot_ref r, uint32_t
 void pool_slot_detach(struct store *s, struct pool *p, struct slot_ref r, uint64_t len, struct doomed *d);
 /* An empty slab is kept, when it is the only one of its class, or doomed. */
 void pool_slab_settle(struct store *s, struct pool *p, uint32_t idx, struct doomed *d);
-/* Dooms the empty slab that was kept longest; false when there is none. */
-bool pool_kept_drop(struct store *s, struct pool *p, struct doomed *d);
+/* Dooms the empty slab that was kept longest, of that tenant (0: of any); false when there is none. */
+bool pool_kept_drop(struct store *s, struct pool *p, uint32_t tenant, struct doomed *d);
 
 /* No locks are held. */
 void pool_bury(struct store *s, struct doomed *d);

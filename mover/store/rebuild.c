@@ -7,6 +7,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/store/quota.h"
 
 /* One scan. Entries to remove are gathered, for the index is not written while it is read. */
 struct rebuild {
@@ -97,6 +98,7 @@ static int visit_slab(void *ctx, const struct slab_mem *mem, uint64_t slot_bytes
   r->bytes = mem->bytes;
   r->slots = slots;
   p->slab_bytes += r->bytes;
+  quota_charge(p, r->tenant, r->bytes);
   pool_slab_link(s, p, (uint32_t)idx, c);
   b->slab = idx;
   return s->hooks.slab_made ? s->hooks.slab_made(s->hooks.ctx, r->id, &s->slabs.own[idx].mem) : 0;
@@ -141,6 +143,7 @@ static int cell_outdated(struct rebuild *b, uint64_t hash, uint32_t idx)
       return -ENOMEM;
     s->pool[gone.pool].cells--;
     s->pool[gone.pool].cell_bytes -= c->len;
+    s->pool[gone.pool].share[store_slab(s, gone.slab)->tenant].cell_bytes -= c->len;
     slab_slot_detach(&s->slabs, slab_index(gone.slab), gone.slot);
     slab_slot_give(&s->slabs, slab_index(gone.slab), gone.slot);
     if (list_empty(&own->avail))

@@ -160,20 +160,25 @@ struct store_who {
   uint32_t tenant, agent;
   uint8_t scope;
 };
-/* A slot for len bytes in pool, FILLING and pinned once. NO_ROOM: the pool is full, see store_victim. NO_SPACE: the
-   disk is. LIMIT: tables are full. TOO_LARGE: larger than the pool. ZERO_LENGTH. SCOPE_DENIED: the pool's device
+/* A slot for len bytes in pool, FILLING and pinned once. NO_ROOM: the pool is full, or what is left of it is owed to
+   others' reserves, see store_victim. QUOTA_EXCEEDED: the tenant's limit; store_victim then names its own. NO_SPACE:
+   the disk is. LIMIT: tables are full. TOO_LARGE: larger than the pool. ZERO_LENGTH. SCOPE_DENIED: the pool's device
    belongs to another tenant, or holds published cells only. TIER_DRAINING: it was closed. IO_ERROR: a persistent device
    could not note the slab. May wait while another thread makes a slab of the same class. */
 unsigned store_alloc(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
                      struct slot_ref *ret_slot);
+/* The same out of slabs that the tenant is charged for already: takes nothing that others could have. */
+bool store_alloc_held(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
+                      struct slot_ref *ret_slot);
 /* A slab that the caller made (a frozen fill memfd) becomes a slab of one slot; ownership of mem goes to the store,
-   which destroys it (munmap, close) whole when its slot is free. Charged to pool; NO_ROOM, LIMIT, SCOPE_DENIED,
-   OUT_OF_RANGE (len) leave mem with the caller. */
+   which destroys it (munmap, close) whole when its slot is free. Charged to pool and tenant, or, when set_aside, what
+   store_reserve took for these very bytes becomes the slab's: no NO_ROOM, no QUOTA_EXCEEDED then. NO_ROOM,
+   QUOTA_EXCEEDED, LIMIT, SCOPE_DENIED, OUT_OF_RANGE (len) leave mem, and what was set aside, with the caller. */
 unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who, const struct slab_mem *mem,
-                     uint64_t len, struct slot_ref *ret_slot);
-/* Capacity set aside in a pool without a slab (fill memfds before COMMIT). NO_ROOM. */
-unsigned store_reserve(struct store *s, uint32_t pool, uint64_t bytes);
-void store_unreserve(struct store *s, uint32_t pool, uint64_t bytes);
+                     uint64_t len, bool set_aside, struct slot_ref *ret_slot);
+/* Capacity set aside in a pool for a tenant without a slab (fill memfds before COMMIT). NO_ROOM, QUOTA_EXCEEDED. */
+unsigned store_reserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
+void store_unreserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
 /* Lets go of a FILLING slot: free with its last pin. The caller's pin stays the caller's to end. */
 void store_discard(struct store *s, struct slot_ref r);
 
@@ -216,12 +221,34 @@ unsigned store_quarantine(struct store *s, const struct cell_facts *f);
    copy in that pool pinned in ret_slot: demote it (store_move_copy) or evict it (store_evict), unpin, try again.
    ABSENT: nothing to move, but something was freed: try store_alloc again now. NO_ROOM: everything there is pinned or
    leased. Waits at most 2 ms for another thread that gives a slab back. A class that has slabs gives its least recently
-   used of a sample of 8; else the tenant that holds most gives a whole slab, cell by cell; never a slab that the store
-   is filling for somebody else's sake right now. */
+   used of a sample of 8; else the tenant that holds most for its weight gives a whole slab, cell by cell; never a slab
+   that the store is filling for somebody else's sake right now, and never what another tenant's reserve covers. A
+   tenant at its limit gives of its own. */
 unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *who, uint64_t len,
                       struct cell_facts *ret_facts, struct slot_ref *ret_slot);
 /* As drop_copy, and the key is remembered as EVICTED when that was its last copy. */
 unsigned store_evict(struct store *s, const struct cell_facts *f, uint8_t pool);
+
+/* ---- quota: bytes of slabs (what others cannot have), and what is set aside ---- */
+struct store_quota {
+  uint64_t reserve; /* kept free for the tenant whatever others want */
+  uint64_t limit;   /* UINT64_MAX: none */
+  uint32_t tenant;
+  uint32_t weight; /* at least 1: how what is above the reserves is divided when it is short */
+};
+struct store_usage {
+  struct store_quota quota;
+  uint64_t charged, peak;
+  uint64_t cell_bytes; /* payload */
+};
+/* All quotas of the pool at once; who is not in the list has none (no reserve, no limit, weight 1). Takes nothing away
+   by itself: who has more than its new limit gets nothing more. */
+void store_quota_set(struct store *s, uint32_t pool, const struct store_quota *list, uint32_t n);
+void store_usage(struct store *s, uint32_t pool, uint32_t tenant, struct store_usage *ret_usage);
+/* How full, in thousandths of its capacity; empty slabs that are kept do not count. */
+uint32_t store_pool_fill(struct store *s, uint32_t pool);
+/* Tenants known: ids 1..n. */
+uint32_t store_tenants(struct store *s);
 
 /* ---- leases: a session's are for one thread at a time, the one that serves it; they take no lock ---- */
 struct lease_info {

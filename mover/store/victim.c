@@ -6,6 +6,7 @@
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 #include "mover/store/inside.h"
+#include "mover/store/quota.h"
 
 #define SAMPLE_TRIES 24
 #define PIN_TRIES 64
@@ -49,10 +50,11 @@ static uint32_t picks_of_class(struct store *s, struct pool *p, const struct slo
   return n;
 }
 
-/* The slab that the tenant gives: the one being emptied, else the least recently used that is wholly idle. */
-static int64_t slab_to_give(struct store *s, struct pool *p, const struct share *sh)
+/* The slab of at most `most` bytes that the tenant gives: the one being emptied, else the least recently used that is
+   wholly idle. */
+static int64_t slab_to_give(struct store *s, struct pool *p, const struct share *sh, uint64_t most)
 {
-  if (sh->reclaim && s->slabs.rec[sh->reclaim - 1].idle)
+  if (sh->reclaim && s->slabs.rec[sh->reclaim - 1].idle && s->slabs.rec[sh->reclaim - 1].bytes <= most)
     return sh->reclaim - 1;
   int64_t best = -1;
   uint64_t best_age = 0;
@@ -64,7 +66,7 @@ static int64_t slab_to_give(struct store *s, struct pool *p, const struct share 
     /* barred slots stay behind; only a slab whose memory is its own goes with them */
     bool whole = r->idle == r->used || (UNLIKELY(r->bad) && r->idle && p->cfg.dev->caps.isolation == DEV_PER_SLAB &&
                                         r->idle + bar_resting(s, idx) == r->used);
-    if (r->used && whole && (best < 0 || age > best_age)) {
+    if (r->used && whole && r->bytes <= most && (best < 0 || age > best_age)) {
       best = idx;
       best_age = age;
     }
@@ -83,7 +85,8 @@ static uint32_t picks_of_slab(struct store *s, struct share *sh, int64_t idx, st
   return 1;
 }
 
-/* The largest tenant with more than `above` bytes that has something to give. */
+/* Of the tenants that stand above that level and have more than their reserve, the highest gives: none is pushed below
+   what it was promised. */
 static uint32_t picks_of_others(struct store *s, struct pool *p, uint32_t asker, uint64_t above,
                                 struct victim_pick *pick)
 {
@@ -91,9 +94,10 @@ static uint32_t picks_of_others(struct store *s, struct pool *p, uint32_t asker,
   int64_t give = -1;
   LIST_EACH (&p->shares, n) {
     struct share *sh = LIST_OF(n, struct share, active);
-    if (sh->tenant == asker || sh->bytes <= above || (best && sh->bytes <= best->bytes))
+    if (sh->tenant == asker || quota_level(sh) <= above ||
+        (best && quota_spare(sh) / sh->weight <= quota_spare(best) / best->weight))
       continue;
-    int64_t idx = slab_to_give(s, p, sh);
+    int64_t idx = slab_to_give(s, p, sh, quota_spare(sh));
     if (idx >= 0) {
       best = sh;
       give = idx;
@@ -106,18 +110,22 @@ uint32_t victim_picks(struct store *s, struct pool *p, const struct class_key *k
                       struct victim_pick pick[VICTIM_SAMPLE])
 {
   struct share *own = &p->share[k->tenant];
-  uint32_t tenants = own->bytes == 0; /* the asker counts also before its first slab */
-  LIST_EACH (&p->shares, i)
+  uint64_t weights = own->bytes == 0 ? own->weight : 0; /* the asker counts also before its first slab */
+  uint32_t tenants = own->bytes == 0;
+  LIST_EACH (&p->shares, i) {
+    weights += LIST_OF(i, struct share, active)->weight;
     tenants++;
-  uint64_t fair = p->cfg.capacity / tenants;
-  bool over = tenants == 1 || own->bytes >= fair;
-  uint32_t n = over ? 0 : picks_of_others(s, p, k->tenant, fair, pick);
+  }
+  uint64_t need = align_up(k->slot_bytes, p->unit), fair = p->cfg.capacity / weights;
+  bool owed = own->charged < own->reserve, capped = quota_capped(p, k->tenant, need);
+  bool over = capped || tenants == 1 || (!owed && quota_level(own) >= fair);
+  uint32_t n = over ? 0 : picks_of_others(s, p, k->tenant, owed ? 0 : fair, pick);
   if (!n)
     n = picks_of_class(s, p, class_find(&p->classes, k), pick);
   if (!n && own->bytes)
-    n = picks_of_slab(s, own, slab_to_give(s, p, own), pick);
+    n = picks_of_slab(s, own, slab_to_give(s, p, own, UINT64_MAX), pick);
   if (!n && !over)
-    n = picks_of_others(s, p, k->tenant, own->bytes, pick);
+    n = picks_of_others(s, p, k->tenant, quota_level(own), pick);
   return n;
 }
 
@@ -195,7 +203,9 @@ unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *wh
     uint32_t n = 0;
     pthread_mutex_lock(&p->lock);
     struct slot_class *c = class_find(&p->classes, &k);
-    bool freed = (c && !list_empty(&c->avail)) || pool_kept_drop(s, p, &d) || slab_dies(p);
+    bool capped = quota_capped(p, k.tenant, align_up(k.slot_bytes, p->unit));
+    bool freed =
+        (c && !list_empty(&c->avail)) || pool_kept_drop(s, p, capped ? k.tenant : 0, &d) || (!capped && slab_dies(p));
     if (!freed) {
       n = victim_picks(s, p, &k, pick);
       freed = !n && class_revive(s, c);

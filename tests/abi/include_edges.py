@@ -19,11 +19,12 @@ ALLOWED = {
     # what mover owns; knows transports by their header
     "mover/store": {"include/dray", "include/priv", "base", "transports", "mover/store"},
     "mover": {"include/dray", "include/priv", "base", "ring", "policy", "transports", "mover/store", "mover"},
-    "bench": {"include/dray", "include/priv", "base", "ring", "transports", "bench"},
+    "bench": {"include/dray", "include/priv", "base", "ring", "policy", "transports", "bench"},
     # like any engine; plan may ask policy
     "cli": {"include/dray", "include/priv", "base", "bench", "cli", "policy", "transports"},
 }
 FINER = {  # folder -> the only headers it may take from another
+    ("bench", "policy"): {"policy/verdict.h", "policy/quota.h"},  # what a verdict costs
     ("bench", "ring"): {"ring/wire.h", "ring/layout.h", "ring/region.h"},
     ("bench", "transports"): {"transports/addressable.h"},  # the copy path below the mover, measured alone
     ("cli", "transports"): {"transports/topology.h"},  # what a machine has, without a mover
@@ -36,6 +37,7 @@ VENDOR = {
     r"rte_": "ring",
     r"cyaml/": "mover",
     r"systemd/": "mover",
+    r"microhttpd\.h": "mover",
 }
 ATOMIC = re.compile(r"__atomic_|__sync_|atomic_thread_fence|stdatomic\.h|_Atomic\b")
 

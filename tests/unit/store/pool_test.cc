@@ -283,11 +283,11 @@ TEST_F(PoolTest, SlabThatTheHookRefusesIsUndone)
 TEST_F(PoolTest, ReservedBytesAreNotForSlabs)
 {
   Dram(1 << 20);
-  ASSERT_OK(store_reserve(s, 0, (1 << 20) - 4096));
-  EXPECT_WHY(store_reserve(s, 0, 8192), DRAY_NO_ROOM);
+  ASSERT_OK(store_reserve(s, 0, t1, (1 << 20) - 4096));
+  EXPECT_WHY(store_reserve(s, 0, t1, 8192), DRAY_NO_ROOM);
   EXPECT_WHY(Put(0, Alice(), 1, 8192), DRAY_NO_ROOM);
   EXPECT_OK(Put(0, Alice(), 1, 4096));
-  store_unreserve(s, 0, (1 << 20) - 4096);
+  store_unreserve(s, 0, t1, (1 << 20) - 4096);
   EXPECT_OK(Put(0, Alice(), 2, 8192));
 }
 
@@ -302,7 +302,7 @@ TEST_F(PoolTest, AdoptedSlabEndsWithItsCell)
   memset(m.base, 5, m.bytes);
   store_who w = Alice();
   slot_ref r{}, q{};
-  ASSERT_OK(store_adopt(s, 0, &w, &m, 60000, &r));
+  ASSERT_OK(store_adopt(s, 0, &w, &m, 60000, false, &r));
   EXPECT_EQ(Stats(0).slab_bytes, 64u << 10);
   cell_facts f{};
   ASSERT_OK(Commit(Alice(), 5, 60000, r, &f));
@@ -327,10 +327,10 @@ TEST_F(PoolTest, RefusedAdoptionLeavesTheMemoryWithTheCaller)
   m.fd = -1;
   store_who w = Alice();
   slot_ref r{};
-  EXPECT_WHY(store_adopt(s, 0, &w, &m, 100, &r), DRAY_NO_ROOM);
+  EXPECT_WHY(store_adopt(s, 0, &w, &m, 100, false, &r), DRAY_NO_ROOM);
   m.bytes = 4096;
   hooks.made_fails = -EIO;
-  EXPECT_WHY(store_adopt(s, 0, &w, &m, 100, &r), DRAY_LIMIT);
+  EXPECT_WHY(store_adopt(s, 0, &w, &m, 100, false, &r), DRAY_LIMIT);
   EXPECT_EQ(Stats(0).slab_bytes, 0u);
 }
 

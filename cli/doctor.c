@@ -141,7 +141,7 @@ static void check_dax(void *ctx, const struct dax_device *v)
 {
   struct doctor *d = ctx;
   char size[32], align[32], node[64];
-  struct doctor_row *r = doctor_add(d, DOCTOR_OK, "dax device", "%s: %s, align %s, mode %s, node %d", v->name,
+  struct doctor_row *r = doctor_add(d, DOCTOR_OK, "dax devices", "%s: %s, align %s, mode %s, node %d", v->name,
                                     units_format_bytes(v->size, size, sizeof size),
                                     units_format_bytes(v->align, align, sizeof align), dax_device_mode(v), v->node);
   snprintf(node, sizeof node, "/dev/%s", v->name);

@@ -129,8 +129,10 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "transport", json_string(d->cfg->tier[i].transport));
     json_object_set_new(t, "path", d->cfg->tier[i].path ? json_string(d->cfg->tier[i].path) : json_null());
     json_object_set_new(t, "fault", d->cfg->tier[i].fault ? json_string(d->cfg->tier[i].fault) : json_null());
-    bool drains = d->drain.pool == i && state_see(&d->drain.state) != DRAIN_NONE;
-    json_object_set_new(t, "state", json_string(drain_state_name(drains ? state_see(&d->drain.state) : DRAIN_NONE)));
+    uint32_t drain = d->drain.pool == i ? state_see(&d->drain.state) : (uint32_t)DRAIN_NONE;
+    if (drain == DRAIN_NONE && store_pool_idle(d->store, i))
+      drain = DRAIN_DONE; /* an earlier one */
+    json_object_set_new(t, "state", json_string(drain_state_name(drain)));
     json_object_set_new(t, "attendable", json_boolean(p->attendable));
     json_object_set_new(t, "emulated", json_boolean(p->emulated));
     json_object_set_new(t, "persistent", json_boolean(p->persistent));

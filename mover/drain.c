@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/crc.h"
@@ -23,6 +24,37 @@
 static bool stopped(const struct drain *r)
 {
   return stop_see(&r->stop);
+}
+
+/* Engines hear of it: at the start so that they end their leases, at the end so that they look at their socket, where
+   it says which slabs are gone, and unmap them. */
+static void tell_all(struct drain *r, unsigned reason)
+{
+  struct daemon *d = r->d;
+  for (uint32_t i = 0; i < d->lanes_n; i++) {
+    struct lane_msg *m = calloc(1, sizeof *m);
+    if (!m) {
+      log_line(&d->log, LOG_ERROR, "tier %s: out of memory: lane %u's engines are not told", d->cfg->tier[r->pool].name,
+               i);
+      continue;
+    }
+    m->kind = LANE_TIER;
+    m->id = store_pool(d->store, r->pool)->tier;
+    m->value = reason;
+    lane_send(&d->lanes[i], m);
+  }
+}
+
+void drain_tell(struct lane *l, const struct lane_msg *m)
+{
+  LIST_EACH (&l->sessions, n) {
+    struct session *s = LIST_OF(n, struct session, link);
+    struct dray_cqe c = {
+        .status = DRAY_OK, .reason = (uint16_t)m->value, .path = DRAY_PATH_NONE, .tier = (uint8_t)m->id};
+    post_notice(&s->post, DRAY_TIER_STATE, &c);
+    if (s->dirty.next == &s->dirty)
+      list_push_back(&l->dirty, &s->dirty);
+  }
 }
 
 /* ---- one cell ---- */
@@ -176,6 +208,7 @@ static void *drain_main(void *arg)
   pthread_sigmask(SIG_SETMASK, &set, NULL);
   pthread_setname_np(pthread_self(), "dray-drain");
   bool told = false;
+  tell_all(r, DRAY_TIER_DRAINING);
   for (; !store_pool_idle(d->store, r->pool) && !stopped(r); poll(NULL, 0, REST_MS)) {
     empty_once(r);
     store_pool_close(d->store, r->pool); /* slabs that became empty meanwhile */
@@ -186,6 +219,7 @@ static void *drain_main(void *arg)
   }
   if (stopped(r))
     return NULL;
+  tell_all(r, DRAY_TIER_DOWN);
   struct dev *dev = d->dev[r->pool];
   int rc = dev->cold->detach(dev);
   rc = rc ? rc : keeper_detach(d, r->pool);

@@ -37,5 +37,9 @@ struct drain {
 int drain_begin(struct daemon *d, uint32_t pool);
 /* Ends the thread, wherever it is; cells are not torn by it. */
 void drain_stop(struct daemon *d);
+/* A lane tells its sessions: notice TIER_STATE. */
+struct lane;
+struct lane_msg;
+void drain_tell(struct lane *l, const struct lane_msg *m);
 const char *drain_state_name(uint32_t state);
 #endif

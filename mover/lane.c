@@ -151,6 +151,9 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
   case LANE_POISON:
     poison_tell(l, m);
     break;
+  case LANE_TIER:
+    drain_tell(l, m);
+    break;
   case LANE_STOP:
     l->stopping = true;
     break;

@@ -281,6 +281,8 @@ const struct dray_cqe *dray_peek(struct dray *d)
       d->made_up = true;
     }
   }
+  if (UNLIKELY(d->cache[d->at].type == DRAY_TIER_STATE))
+    (void)client_drain(d); /* slabs of it are gone: what is mapped must not stay; a dead mover is found elsewhere */
   if (UNLIKELY(d->cache[d->at].type == DRAY_FATAL))
     d->dead = d->fatal_told = true; /* nothing that is submitted from here on would be answered */
   return &d->cache[d->at];

@@ -92,7 +92,7 @@ enum dray_cqe_type {
   DRAY_POISON = 2,
   DRAY_REVOKE = 3,
   DRAY_PRESSURE = 4,
-  DRAY_TIER_STATE = 5,
+  DRAY_TIER_STATE = 5, /**< reason TIER_DRAINING: end your leases on `tier`; TIER_DOWN: it is gone */
   DRAY_LINK_STATE = 6,
   DRAY_FATAL = 7,
 };

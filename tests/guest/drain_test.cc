@@ -70,8 +70,9 @@ TEST_P(GuestDrain, CellsGoDownLeasesAreWaitedForAndThenNothingHoldsTheDevice)
   EXPECT_NE(r.out.find("drained"), std::string::npos) << r.out;
   EXPECT_EQ(holds_dax(worker), 0);
   EXPECT_EQ(holds_dax(keeper), 0);
-  (void)e.stat(Name(0)); /* the next call reads that the slab is gone */
-  EXPECT_EQ(holds_dax(getpid()), 0) << "the engine's mapping";
+  for (int i = 0; i < 1000 && holds_dax(getpid()); i++)
+    (void)e.stat(Name(0)); /* whoever looks at its queue meets the notice that the tier is down, and unmaps */
+  ASSERT_EQ(holds_dax(getpid()), 0) << "the engine's mapping";
   Unbind(dax);
   EXPECT_TRUE(m->audit_clean());
   c = e.put("after", 0, kCell);

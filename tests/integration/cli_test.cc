@@ -145,7 +145,7 @@ TEST(CliUsage, DoctorLooksAtTheMachine)
     EXPECT_TRUE(level == "ok" || *json_string_value(json_object_get(row, "fix"))) << "no fix: " << all;
   }
   for (const char *what : {"memlock", "open files", "/dev/shm", "vm.max_map_count", "io_uring", "huge pages",
-                           "shmem THP", "dax devices", "NUMA nodes", "memfd", "kernel", "mover"})
+                           "shmem THP", "dax devices", "CXL memory", "NUMA nodes", "memfd", "kernel", "mover"})
     EXPECT_NE(all.find(std::string(what) + ";"), std::string::npos) << what << " is not in " << all;
 }
 

@@ -98,9 +98,16 @@ TEST_F(TierTest, ADrainMovesCellsDownWaitsForLeasesAndLetsGo)
     EXPECT_EQ(c.tier, DRAY_TIER_DISK);
     EXPECT_TRUE(e.holds(0, kCell, i));
   }
-  EXPECT_EQ(Holds(getpid()), 0) << "the engine was told that the slab is gone";
+  for (int i = 0; i < 1000 && Holds(getpid()); i++)
+    (void)e.stat(Name(0));
+  EXPECT_EQ(Holds(getpid()), 0) << "the engine was told that the tier is gone";
   r = run::dray({"tiers"}, m.get());
   EXPECT_NE(r.out.find("cxl: drained"), std::string::npos) << r.out;
+  r = run::dray({"tiers", "--verbose"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("CXL: "), std::string::npos) << r.out;
+  r = run::dray({"tiers", "--json", "--verbose"}, m.get());
+  EXPECT_NE(json_object_get(run::Json(r.out).o, "cxl"), nullptr) << r.out;
   EXPECT_TRUE(m->audit_clean());
   e.close();
   EXPECT_EQ(m->stop(), 0) << m->log();

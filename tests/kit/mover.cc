@@ -195,10 +195,16 @@ struct dray_cqe Engine::one()
 {
   struct dray_cqe c;
   memset(&c, 0, sizeof c);
-  if (dray_submit(d) < 0 || dray_wait(d, 1, 10000) < 1)
+  if (dray_submit(d) < 0)
     return c;
-  c = *dray_peek(d);
-  dray_seen(d);
+  do { /* a tier's state is not what was asked */
+    if (dray_wait(d, 1, 10000) < 1) {
+      memset(&c, 0, sizeof c);
+      return c;
+    }
+    c = *dray_peek(d);
+    dray_seen(d);
+  } while (c.type == DRAY_TIER_STATE);
   return c;
 }
 

@@ -391,3 +391,68 @@ TEST_F(BadDevice, ANewWorkerBarsThePlaceWhateverSlabComesThere)
   EXPECT_LT(first, bad) << "the slab there was used";
   Audit();
 }
+
+TEST_F(BadDevice, AClosedPoolGivesUpItsSlabsBarredSlotsOrNot)
+{
+  for (uint64_t n = 0; n < 4; n++)
+    ASSERT_OK(Put(0, Alice(), n, 4096));
+  slot_ref lease{};
+  ASSERT_OK(Pin(t1, 1, &lease));
+  store_bad got[1];
+  store_hit h = {4096, 1, true};
+  ASSERT_EQ(store_poison_at(s, (uintptr_t)Bytes(SlotOf(2)), &h, got, 1), 1u);
+  EXPECT_FALSE(store_pool_idle(s, 0));
+  store_pool_close(s, 0);
+  EXPECT_WHY(Put(0, Alice(), 10, 4096), DRAY_TIER_DRAINING);
+  EXPECT_WHY(store_reserve(s, 0, 4096), DRAY_NO_ROOM);
+  for (uint64_t n = 0; n < 4; n++) {
+    cell_facts f{};
+    ASSERT_OK(Find(t1, n, &f));
+    ASSERT_OK(store_drop(s, &f));
+  }
+  store_pool_close(s, 0);
+  EXPECT_FALSE(store_pool_idle(s, 0)) << "a lease is in it";
+  Audit();
+  store_unpin(s, lease);
+  store_pool_close(s, 0);
+  EXPECT_TRUE(store_pool_idle(s, 0));
+  EXPECT_EQ(devs[0]->deleted, devs[0]->added);
+  Audit();
+}
+
+/* A device that remembers: a new keeper, which has no rows, is told by it. */
+TEST_F(StoreTest, APersistentDeviceIsToldOfBadMemoryAndTellsTheNextKeeper)
+{
+  FakeDev *d = AddPool(DRAY_TIER_CXL, 4 << 20, true);
+  d->d.caps.isolation = DEV_PRIVATE;
+  strcpy(d->d.caps.owner, "one");
+  Open();
+  for (uint64_t n = 0; n < 4; n++)
+    ASSERT_OK(Put(0, Alice(), n, 4096));
+  slot_ref r{};
+  ASSERT_OK(Pin(t1, 2, &r));
+  store_bad got[1];
+  store_hit h = {4096, 1, true};
+  ASSERT_EQ(store_poison_at(s, (uintptr_t)Bytes(r), &h, got, 1), 1u);
+  store_unpin(s, r);
+  ASSERT_EQ(d->bad.size(), 1u);
+  EXPECT_EQ(d->bad.begin()->second, 4096u);
+  s = store_free(s);
+  hooks.live.clear();
+  close(fd[ARENA_BAD]);
+  fd[ARENA_BAD] = memfd_create("arena", 0);
+  Open();
+  bad_sums sums{};
+  store_bad_sums(s, &sums);
+  EXPECT_EQ(sums.live_units, 1u);
+  EXPECT_EQ(sums.live_bytes, 4096u);
+  for (uint64_t n = 0; n < 4; n++) {
+    cell_facts f{};
+    ASSERT_OK(Find(t1, n, &f));
+    EXPECT_EQ(f.state, n == 2 ? CELL_QUARANTINED : CELL_LIVE) << n;
+  }
+  Audit();
+  Reopen();
+  store_bad_sums(s, &sums);
+  EXPECT_EQ(sums.live_units, 1u) << "what a worker left and what the device says is one row";
+}

@@ -176,7 +176,8 @@ bool store_alloc_held(struct store *s, uint32_t pool, const struct store_who *wh
    QUOTA_EXCEEDED, LIMIT, SCOPE_DENIED, OUT_OF_RANGE (len) leave mem, and what was set aside, with the caller. */
 unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who, const struct slab_mem *mem,
                      uint64_t len, bool set_aside, struct slot_ref *ret_slot);
-/* Capacity set aside in a pool for a tenant without a slab (fill memfds before COMMIT). NO_ROOM, QUOTA_EXCEEDED. */
+/* Capacity set aside in a pool for a tenant without a slab (fill memfds before COMMIT). NO_ROOM, QUOTA_EXCEEDED,
+   TIER_DRAINING. */
 unsigned store_reserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
 void store_unreserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
 /* Lets go of a FILLING slot: free with its last pin. The caller's pin stays the caller's to end. */

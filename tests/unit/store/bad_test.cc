@@ -404,7 +404,7 @@ TEST_F(BadDevice, AClosedPoolGivesUpItsSlabsBarredSlotsOrNot)
   EXPECT_FALSE(store_pool_idle(s, 0));
   store_pool_close(s, 0);
   EXPECT_WHY(Put(0, Alice(), 10, 4096), DRAY_TIER_DRAINING);
-  EXPECT_WHY(store_reserve(s, 0, 4096), DRAY_NO_ROOM);
+  EXPECT_WHY(store_reserve(s, 0, t1, 4096), DRAY_TIER_DRAINING);
   for (uint64_t n = 0; n < 4; n++) {
     cell_facts f{};
     ASSERT_OK(Find(t1, n, &f));

@@ -111,11 +111,21 @@ if [ $quick = 0 ]; then
   targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake
     tests/fuzz/fuzz-slots tests/fuzz/fuzz-trace tests/fuzz/fuzz-script" \
     build "$B/fuzz" clang clang++ --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled -Dtests=enabled
-  for f in take config profile handshake slots trace script; do
-    work="$B/fuzz-corpus/$f"
-    mkdir -p "$work"
-    if ASAN_OPTIONS=detect_leaks=1 "$B/fuzz/tests/fuzz/fuzz-$f" -max_total_time="$FUZZ_SECONDS" -max_len=4096 -print_final_stats=1 \
-      -artifact_prefix="$B/fuzz-corpus/$f-" "$work" "tests/fuzz/corpus/$f" >"$B/fuzz-$f.log" 2>&1; then
+  fuzzers='take config profile handshake slots trace script'
+  fuzz_one() {
+    mkdir -p "$B/fuzz-corpus/$1"
+    local rc=0
+    ASAN_OPTIONS=detect_leaks=1 "$B/fuzz/tests/fuzz/fuzz-$1" -max_total_time="$FUZZ_SECONDS" -max_len=4096 -print_final_stats=1 \
+      -artifact_prefix="$B/fuzz-corpus/$1-" "$B/fuzz-corpus/$1" "tests/fuzz/corpus/$1" >"$B/fuzz-$1.log" 2>&1 </dev/null || rc=$?
+    echo "$rc" >"$B/fuzz-$1.rc"
+  }
+  for f in $fuzzers; do # two at a time: each has a core
+    fuzz_one "$f" &
+    [ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n || true
+  done
+  wait
+  for f in $fuzzers; do
+    if [ "$(cat "$B/fuzz-$f.rc" 2>/dev/null)" = 0 ]; then
       printf 'fuzz-%s: %s runs, no finding\n' "$f" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$B/fuzz-$f.log")"
       total=$((total + 1))
     else

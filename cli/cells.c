@@ -99,12 +99,6 @@ static const char *when(uint64_t ms, char buf[32])
   return buf;
 }
 
-static uint64_t number(const json_t *o, const char *key)
-{
-  json_int_t v = json_integer_value(json_object_get(o, key));
-  return v > 0 ? (uint64_t)v : 0;
-}
-
 static int cells_poisoned(const struct cli_options *o, const struct query *q)
 {
   static const char *const head[] = {"when",   "tier",   "slab", ">offset",   ">unit", ">slots",
@@ -130,7 +124,7 @@ static int cells_poisoned(const struct cli_options *o, const struct query *q)
       if (show && (!q->limit || json_array_size(all) < q->limit))
         json_array_append(all, b);
     }
-    cursor = number(page, "cursor");
+    cursor = cli_number(page, "cursor");
     json_decref(page);
   } while (cursor);
   if (o->json) {
@@ -145,16 +139,16 @@ static int cells_poisoned(const struct cli_options *o, const struct query *q)
   {
     char time[32];
     const char *key = json_string_value(json_object_get(b, "key"));
-    table_add(&t, "%s", when(number(b, "when_ms"), time));
+    table_add(&t, "%s", when(cli_number(b, "when_ms"), time));
     table_add(&t, "%s", json_string_value(json_object_get(b, "tier")));
-    table_add(&t, "%#llx", (unsigned long long)number(b, "slab"));
-    table_add_count(&t, number(b, "off"));
-    table_add_bytes(&t, number(b, "unit"));
-    table_add_count(&t, number(b, "slots"));
-    table_add_count(&t, number(b, "cells"));
+    table_add(&t, "%#llx", (unsigned long long)cli_number(b, "slab"));
+    table_add_count(&t, cli_number(b, "off"));
+    table_add_bytes(&t, cli_number(b, "unit"));
+    table_add_count(&t, cli_number(b, "slots"));
+    table_add_count(&t, cli_number(b, "cells"));
     table_add(&t, "%s", json_string_value(json_object_get(b, "tenant")));
     table_add(&t, "%s", key && *key ? key : "-");
-    table_add_count(&t, number(b, "cell_off"));
+    table_add_count(&t, cli_number(b, "cell_off"));
     table_add(&t, "%s%s", json_is_true(json_object_get(b, "barred")) ? "barred" : "gone",
               json_is_true(json_object_get(b, "proven")) ? "" : ", an engine's word");
   }

@@ -56,6 +56,9 @@ bool cli_plain(int argc, char **argv, const char *usage, struct cli_options *o, 
 /* Asks the mover; NULL after a message on stderr (and *ret_code set). The caller decrefs. args: more members, stolen;
  * may be NULL. */
 json_t *cli_ask(const char *admin, const char *verb, json_t *args, int *ret_code);
+/* A member of an answer: a number that is never below 0, a text that is never NULL. */
+uint64_t cli_number(const json_t *o, const char *key);
+const char *cli_text(const json_t *o, const char *key);
 /* The rules of an answer as a table, and how the last reload went. True when one is in force. */
 bool cli_print_rules(const json_t *a);
 /* Prints JSON as it is. */

@@ -226,3 +226,15 @@ void cli_hex(const uint8_t key[16], char ret_text[33])
   for (int i = 0; i < 16; i++)
     snprintf(ret_text + 2 * i, 3, "%02x", key[i]);
 }
+
+uint64_t cli_number(const json_t *o, const char *key)
+{
+  json_int_t v = json_integer_value(json_object_get(o, key));
+  return v > 0 ? (uint64_t)v : 0;
+}
+
+const char *cli_text(const json_t *o, const char *key)
+{
+  const char *t = json_string_value(json_object_get(o, key));
+  return t ? t : "";
+}

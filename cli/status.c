@@ -13,12 +13,6 @@ static const char usage[] =
     "What the mover is doing: sessions, and counters by op, reason, path and tier since it started.\n"
     "Exit 3 when it is draining.\n" CLI_OPTIONS_HELP;
 
-static uint64_t number(const json_t *o, const char *key)
-{
-  json_int_t v = json_integer_value(json_object_get(o, key));
-  return v > 0 ? (uint64_t)v : 0;
-}
-
 static void print_counts(const json_t *counters, const char *key, const char *title, bool bytes)
 {
   const char *name, *head[] = {title, bytes ? ">bytes" : ">count", NULL};
@@ -48,17 +42,17 @@ static void print_sessions(const json_t *sessions)
   table_init(&t, head);
   json_array_foreach(json_object_get(sessions, "sessions"), i, s)
   {
-    table_add_count(&t, number(s, "id"));
+    table_add_count(&t, cli_number(s, "id"));
     table_add(&t, "%s", json_string_value(json_object_get(s, "tenant")));
     table_add(&t, "%s", json_string_value(json_object_get(s, "agent")));
-    table_add_count(&t, number(s, "pid"));
-    table_add_count(&t, number(s, "uid"));
-    table_add_count(&t, number(s, "lane"));
-    table_add_count(&t, number(s, "regions"));
-    table_add_bytes(&t, number(s, "registered_bytes"));
-    table_add_count(&t, number(s, "done"));
-    table_add_bytes(&t, number(s, "bytes"));
-    table_add_count(&t, number(s, "refused"));
+    table_add_count(&t, cli_number(s, "pid"));
+    table_add_count(&t, cli_number(s, "uid"));
+    table_add_count(&t, cli_number(s, "lane"));
+    table_add_count(&t, cli_number(s, "regions"));
+    table_add_bytes(&t, cli_number(s, "registered_bytes"));
+    table_add_count(&t, cli_number(s, "done"));
+    table_add_bytes(&t, cli_number(s, "bytes"));
+    table_add_count(&t, cli_number(s, "refused"));
   }
   if (t.n)
     putchar('\n');
@@ -86,26 +80,27 @@ int cli_status(int argc, char **argv)
     char up[32], rss[32], dir[32];
     printf("drayd %s on %s: %s, pid %llu, up %s, epoch %llu, %llu lanes\n",
            json_string_value(json_object_get(s, "version")), json_string_value(json_object_get(s, "node")), state,
-           (unsigned long long)number(s, "pid"), units_format_time(number(s, "uptime_ms") * 1000000u, up, sizeof up),
-           (unsigned long long)number(s, "epoch"), (unsigned long long)number(s, "lanes"));
+           (unsigned long long)cli_number(s, "pid"),
+           units_format_time(cli_number(s, "uptime_ms") * 1000000u, up, sizeof up),
+           (unsigned long long)cli_number(s, "epoch"), (unsigned long long)cli_number(s, "lanes"));
     printf("%llu sessions, %llu cells, %llu leases, %llu slabs; rss %s, directory %s; hellos refused %llu\n",
-           (unsigned long long)number(s, "sessions"), (unsigned long long)number(s, "cells"),
-           (unsigned long long)number(s, "leases"), (unsigned long long)number(s, "slabs"),
-           units_format_bytes(number(s, "rss_kib") << 10, rss, sizeof rss),
-           units_format_bytes(number(s, "directory_bytes"), dir, sizeof dir),
-           (unsigned long long)number(s, "refused_hellos"));
+           (unsigned long long)cli_number(s, "sessions"), (unsigned long long)cli_number(s, "cells"),
+           (unsigned long long)cli_number(s, "leases"), (unsigned long long)cli_number(s, "slabs"),
+           units_format_bytes(cli_number(s, "rss_kib") << 10, rss, sizeof rss),
+           units_format_bytes(cli_number(s, "directory_bytes"), dir, sizeof dir),
+           (unsigned long long)cli_number(s, "refused_hellos"));
     printf("directives %llu taken, %llu completed; items %llu; misses %llu; demoted %llu, evicted %llu; quarantined "
            "%llu\n",
-           (unsigned long long)number(c, "taken"), (unsigned long long)number(c, "completed"),
-           (unsigned long long)number(c, "items"), (unsigned long long)number(c, "misses"),
-           (unsigned long long)number(c, "demoted"), (unsigned long long)number(c, "evicted"),
-           (unsigned long long)number(c, "quarantined"));
+           (unsigned long long)cli_number(c, "taken"), (unsigned long long)cli_number(c, "completed"),
+           (unsigned long long)cli_number(c, "items"), (unsigned long long)cli_number(c, "misses"),
+           (unsigned long long)cli_number(c, "demoted"), (unsigned long long)cli_number(c, "evicted"),
+           (unsigned long long)cli_number(c, "quarantined"));
     const json_t *p = json_object_get(s, "poison");
     char barred[32];
     printf("poison: %llu units found, %llu cells hit; %s barred now in %llu units; %llu leases told\n",
-           (unsigned long long)number(p, "units"), (unsigned long long)number(p, "cells"),
-           units_format_bytes(number(p, "barred_bytes"), barred, sizeof barred),
-           (unsigned long long)number(p, "barred_units"), (unsigned long long)number(p, "notices"));
+           (unsigned long long)cli_number(p, "units"), (unsigned long long)cli_number(p, "cells"),
+           units_format_bytes(cli_number(p, "barred_bytes"), barred, sizeof barred),
+           (unsigned long long)cli_number(p, "barred_units"), (unsigned long long)cli_number(p, "notices"));
     cli_print_rules(s);
     print_sessions(sessions);
     print_counts(c, "by_op", "op", false);

@@ -12,17 +12,6 @@ static const char usage[] =
     "Each tenant by tier: bytes charged (of slabs, which others cannot have), peak, reserve, limit, cells' bytes;\n"
     "refusals by reason; the rules and which of them are in force. Exit 3 when a rule is in force.\n" CLI_OPTIONS_HELP;
 
-static uint64_t number(const json_t *o, const char *key)
-{
-  json_int_t v = json_integer_value(json_object_get(o, key));
-  return v > 0 ? (uint64_t)v : 0;
-}
-static const char *text(const json_t *o, const char *key)
-{
-  const char *t = json_string_value(json_object_get(o, key));
-  return t ? t : "";
-}
-
 static void print_usage(const json_t *a)
 {
   static const char *const head[] = {"tenant", "tier",    ">charged", ">peak",       ">reserve",
@@ -36,20 +25,20 @@ static void print_usage(const json_t *a)
     json_array_foreach(json_object_get(tenant, "tiers"), k, row)
     {
       bool limited = json_is_integer(json_object_get(row, "limit"));
-      if (!number(row, "peak") && !number(row, "reserve") && !limited)
+      if (!cli_number(row, "peak") && !cli_number(row, "reserve") && !limited)
         continue;
-      table_add(&t, "%s", text(tenant, "tenant"));
-      table_add(&t, "%s", text(row, "tier"));
-      table_add_bytes(&t, number(row, "charged"));
-      table_add_bytes(&t, number(row, "peak"));
-      table_add_bytes(&t, number(row, "reserve"));
+      table_add(&t, "%s", cli_text(tenant, "tenant"));
+      table_add(&t, "%s", cli_text(row, "tier"));
+      table_add_bytes(&t, cli_number(row, "charged"));
+      table_add_bytes(&t, cli_number(row, "peak"));
+      table_add_bytes(&t, cli_number(row, "reserve"));
       if (limited)
-        table_add_bytes(&t, number(row, "limit"));
+        table_add_bytes(&t, cli_number(row, "limit"));
       else
         table_add(&t, "none");
-      table_add_count(&t, number(row, "weight"));
-      table_add(&t, "%s", text(row, "over"));
-      table_add_bytes(&t, number(row, "cell_bytes"));
+      table_add_count(&t, cli_number(row, "weight"));
+      table_add(&t, "%s", cli_text(row, "over"));
+      table_add_bytes(&t, cli_number(row, "cell_bytes"));
     }
   }
   table_print(&t, stdout);
@@ -69,10 +58,10 @@ static void print_refused(const json_t *a)
     {
       if (!json_integer_value(v))
         continue;
-      table_add(&t, "%s", text(tenant, "tenant"));
+      table_add(&t, "%s", cli_text(tenant, "tenant"));
       table_add(&t, "%s", reason);
       table_add_count(&t, (uint64_t)json_integer_value(v));
-      table_add(&t, "%s", text(tenant, "last_rule"));
+      table_add(&t, "%s", cli_text(tenant, "last_rule"));
     }
   }
   if (t.n)
@@ -91,23 +80,23 @@ bool cli_print_rules(const json_t *a)
   table_init(&t, head);
   json_array_foreach(json_object_get(a, "rules"), i, r)
   {
-    table_add_count(&t, number(r, "rule"));
-    table_add(&t, "%s", text(r, "name"));
-    table_add(&t, "%s", text(r, "tier"));
-    table_add(&t, "%s", text(r, "class"));
-    table_add(&t, "%llu%%", (unsigned long long)number(r, "when_percent"));
-    table_add(&t, "%llu%%", (unsigned long long)number(r, "until_percent"));
-    table_add(&t, "%s", text(r, "what"));
-    table_add_count(&t, number(r, "begun"));
-    table_add_count(&t, number(r, "refused"));
-    table_add(&t, "%s", text(r, "phase"));
-    force |= strcmp(text(r, "phase"), "in force") == 0;
+    table_add_count(&t, cli_number(r, "rule"));
+    table_add(&t, "%s", cli_text(r, "name"));
+    table_add(&t, "%s", cli_text(r, "tier"));
+    table_add(&t, "%s", cli_text(r, "class"));
+    table_add(&t, "%llu%%", (unsigned long long)cli_number(r, "when_percent"));
+    table_add(&t, "%llu%%", (unsigned long long)cli_number(r, "until_percent"));
+    table_add(&t, "%s", cli_text(r, "what"));
+    table_add_count(&t, cli_number(r, "begun"));
+    table_add_count(&t, cli_number(r, "refused"));
+    table_add(&t, "%s", cli_text(r, "phase"));
+    force |= strcmp(cli_text(r, "phase"), "in force") == 0;
   }
   if (t.n)
     putchar('\n');
   table_print(&t, stdout);
-  if (*text(a, "reload_error"))
-    printf("the last reload was refused: %s\n", text(a, "reload_error"));
+  if (*cli_text(a, "reload_error"))
+    printf("the last reload was refused: %s\n", cli_text(a, "reload_error"));
   return force;
 }
 
@@ -125,7 +114,7 @@ int cli_tenants(int argc, char **argv)
     size_t i;
     json_t *r;
     cli_print_json(a);
-    json_array_foreach(json_object_get(a, "rules"), i, r) force |= strcmp(text(r, "phase"), "in force") == 0;
+    json_array_foreach(json_object_get(a, "rules"), i, r) force |= strcmp(cli_text(r, "phase"), "in force") == 0;
   } else {
     print_usage(a);
     print_refused(a);

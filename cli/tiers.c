@@ -14,16 +14,6 @@ static const char usage[] =
     "  --verbose  the device behind each cxl tier (align, mode, node, ranges), and the CXL memory of the "
     "machine\n" CLI_OPTIONS_HELP;
 
-static uint64_t number(const json_t *o, const char *key)
-{
-  json_int_t v = json_integer_value(json_object_get(o, key));
-  return v > 0 ? (uint64_t)v : 0;
-}
-static const char *text(const json_t *o, const char *key)
-{
-  const char *t = json_string_value(json_object_get(o, key));
-  return t ? t : "";
-}
 static bool truth(const json_t *o, const char *key)
 {
   return json_is_true(json_object_get(o, key));
@@ -44,12 +34,12 @@ static void show_topology(const json_t *topology, bool known)
   if (!topology)
     printf("CXL: %s\n", known ? "no memory devices" : "not looked for: built without libcxl");
   json_array_foreach(json_object_get(topology, "memdevs"), i, m)
-      printf("CXL: %s at %s: persistent %llu, volatile %llu bytes\n", text(m, "memdev"), text(m, "host"),
-             (unsigned long long)number(m, "persistent"), (unsigned long long)number(m, "volatile"));
+      printf("CXL: %s at %s: persistent %llu, volatile %llu bytes\n", cli_text(m, "memdev"), cli_text(m, "host"),
+             (unsigned long long)cli_number(m, "persistent"), (unsigned long long)cli_number(m, "volatile"));
   json_array_foreach(json_object_get(topology, "regions"), i, m)
-      printf("CXL: %s of %s: %llu bytes at %#llx, %llu ways\n", text(m, "region"), text(m, "decoder"),
-             (unsigned long long)number(m, "size"), (unsigned long long)number(m, "start"),
-             (unsigned long long)number(m, "ways"));
+      printf("CXL: %s of %s: %llu bytes at %#llx, %llu ways\n", cli_text(m, "region"), cli_text(m, "decoder"),
+             (unsigned long long)cli_number(m, "size"), (unsigned long long)cli_number(m, "start"),
+             (unsigned long long)cli_number(m, "ways"));
 }
 
 /* Adds to the answer what this machine, not the mover, says of the devices; for people it is printed at the end. */
@@ -61,7 +51,7 @@ static void add_devices(json_t *a)
   json_array_foreach(json_object_get(a, "tiers"), i, t)
   {
     struct dax_device d;
-    if (dax_device_at(text(t, "path"), &d) == 0)
+    if (dax_device_at(cli_text(t, "path"), &d) == 0)
       json_object_set_new(t, "device", dax_device_json(&d));
   }
   json_object_set_new(a, "cxl", topology ? topology : json_null());
@@ -75,8 +65,8 @@ static void show_devices(const json_t *a)
   json_array_foreach(json_object_get(a, "tiers"), i, t)
   {
     struct dax_device d;
-    if (dax_device_at(text(t, "path"), &d) == 0)
-      show_device(text(t, "tier"), &d);
+    if (dax_device_at(cli_text(t, "path"), &d) == 0)
+      show_device(cli_text(t, "tier"), &d);
   }
   show_topology(json_is_object(cxl) ? cxl : NULL, truth(a, "cxl_known"));
 }
@@ -122,32 +112,32 @@ int cli_tiers(int argc, char **argv)
   json_array_foreach(json_object_get(a, "tiers"), i, t)
   {
     const json_t *p = json_object_get(t, "profile");
-    table_add(&table, "%s", text(t, "tier"));
-    table_add(&table, "%s", text(t, "transport"));
-    table_add_bytes(&table, number(t, "capacity"));
-    table_add_bytes(&table, number(t, "slab_bytes"));
-    table_add_count(&table, number(t, "cells"));
-    table_add_bytes(&table, number(t, "cell_bytes"));
-    table_add_count(&table, number(p, "read_latency_ns"));
-    table_add_count(&table, number(p, "bandwidth_mbps"));
+    table_add(&table, "%s", cli_text(t, "tier"));
+    table_add(&table, "%s", cli_text(t, "transport"));
+    table_add_bytes(&table, cli_number(t, "capacity"));
+    table_add_bytes(&table, cli_number(t, "slab_bytes"));
+    table_add_count(&table, cli_number(t, "cells"));
+    table_add_bytes(&table, cli_number(t, "cell_bytes"));
+    table_add_count(&table, cli_number(p, "read_latency_ns"));
+    table_add_count(&table, cli_number(p, "bandwidth_mbps"));
     table_add(&table, "%s", truth(t, "attendable") ? "in place" : "staged");
     table_add(&table, "%s", truth(t, "persistent") ? "yes" : "no");
     table_add(&table, "%s", truth(t, "emulated") ? "EMULATED" : "real");
   }
   table_print(&table, stdout);
-  printf("profile: %s\n", text(a, "label"));
+  printf("profile: %s\n", cli_text(a, "label"));
   json_array_foreach(json_object_get(a, "tiers"), i, t)
   {
     if (truth(t, "emulated"))
-      printf("%s: emulated: its figures say nothing about the real medium\n", text(t, "tier"));
-    if (*text(t, "fault"))
-      printf("%s: FAULTY ON PURPOSE: %s\n", text(t, "tier"), text(t, "fault"));
-    if (*text(t, "note"))
-      printf("%s: %s\n", text(t, "tier"), text(t, "note"));
-    if (*text(t, "state") && strcmp(text(t, "state"), "serving") != 0)
-      printf("%s: %s\n", text(t, "tier"), text(t, "state"));
-    if (*text(t, "path"))
-      printf("%s: at %s\n", text(t, "tier"), text(t, "path"));
+      printf("%s: emulated: its figures say nothing about the real medium\n", cli_text(t, "tier"));
+    if (*cli_text(t, "fault"))
+      printf("%s: FAULTY ON PURPOSE: %s\n", cli_text(t, "tier"), cli_text(t, "fault"));
+    if (*cli_text(t, "note"))
+      printf("%s: %s\n", cli_text(t, "tier"), cli_text(t, "note"));
+    if (*cli_text(t, "state") && strcmp(cli_text(t, "state"), "serving") != 0)
+      printf("%s: %s\n", cli_text(t, "tier"), cli_text(t, "state"));
+    if (*cli_text(t, "path"))
+      printf("%s: at %s\n", cli_text(t, "tier"), cli_text(t, "path"));
   }
   if (verbose)
     show_devices(a);

@@ -87,7 +87,7 @@ static struct keep_super super_make(const struct keep *k, const char *owner)
   s.geometry = (struct keep_geometry){.unit = k->unit,
                                       .units = k->units,
                                       .bytes = k->unit * k->units,
-                                      .entry_bytes = sizeof(struct keep_cell),
+                                      .entry_bytes = sizeof(struct index_cell),
                                       .entries_per_unit = keep_entries_per_unit(k->unit),
                                       .bad_rows = KEEP_BAD_ROWS,
                                       .line_bytes = k->lines ? CACHE_LINE : 0};
@@ -211,7 +211,7 @@ int keep_forget(struct keep *k, const struct slab_mem *mem)
   if (k->lines && keep_store(k, line_off(k, mem, 0), NULL, cells_of(k, mem) * CACHE_LINE))
     return -EIO;
   int rc = keep_store(k, keep_slab_off(unit_of(k, mem)), NULL, units * sizeof(struct keep_slab));
-  int rc2 = keep_store(k, cell_off(k, mem, 0), NULL, cells_of(k, mem) * sizeof(struct keep_cell));
+  int rc2 = keep_store(k, cell_off(k, mem, 0), NULL, cells_of(k, mem) * sizeof(struct index_cell));
   return rc ? rc : rc2;
 }
 
@@ -279,21 +279,8 @@ int keep_index_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, co
   /* an entry never names bytes that are not there yet */
   if (k->flush && keep_flush(k->flush, (char *)mem->base + slot * h.slot_bytes, e->len, false))
     return -EIO;
-  struct keep_cell c;
-  memset(&c, 0, sizeof c);
-  c.magic = KEEP_CELL_MAGIC;
-  c.slot = slot;
-  memcpy(c.key, e->key, sizeof c.key);
-  memcpy(c.mkey_hash, e->mkey_hash, sizeof c.mkey_hash);
-  c.len = e->len;
-  c.data_crc = e->crc;
-  c.generation = e->generation;
-  c.scope = e->scope;
-  c.taint = e->taint;
-  c.has_crc = e->has_crc;
-  memcpy(c.tenant, e->tenant, sizeof c.tenant);
-  memcpy(c.agent, e->agent, sizeof c.agent);
-  c.crc = crc32c(crc32c(0, &h.seed, sizeof h.seed), &c, offsetof(struct keep_cell, crc));
+  struct index_cell c;
+  entry_write(&c, KEEP_CELL_MAGIC, slot, h.seed, e);
   rc = keep_store(k, cell_off(k, mem, slot), &c, sizeof c);
   return rc || !k->lines ? rc : line_put(k, mem, slot, slot * h.slot_bytes, e);
 }
@@ -303,7 +290,7 @@ void keep_index_del(struct keep *k, const struct slab_mem *mem, uint32_t slot)
   if (slot < cells_of(k, mem) && k->lines)
     (void)keep_store(k, line_off(k, mem, slot), NULL, CACHE_LINE);
   if (slot < cells_of(k, mem))
-    (void)keep_store(k, cell_off(k, mem, slot), NULL, sizeof(struct keep_cell));
+    (void)keep_store(k, cell_off(k, mem, slot), NULL, sizeof(struct index_cell));
 }
 
 int keep_index_bad(struct keep *k, uint64_t dev_off, uint64_t len, bool proven)

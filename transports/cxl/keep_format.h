@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "include/priv/bits.h"
+#include "transports/entry.h"
 #include "transports/transport.h"
 
 #define KEEP_MAGIC "DRAYCXL"
@@ -60,19 +61,9 @@ struct keep_slab {
   uint64_t zero2;
   uint32_t zero3, crc; /* of all before crc */
 };
-struct keep_cell {
-  uint32_t magic, slot;
-  uint8_t key[16], mkey_hash[16];
-  uint64_t len;
-  uint32_t data_crc, generation;
-  uint8_t scope, taint, has_crc, zero;
-  char tenant[INDEX_NAME_MAX], agent[INDEX_NAME_MAX];
-  uint32_t crc; /* of the slab's seed and all before crc */
-};
 static_assert(sizeof(struct keep_super) <= KEEP_SUPER_STEP, "two superblocks in a page");
 static_assert(sizeof(struct keep_bad) == 32, "32-byte rows");
 static_assert(sizeof(struct keep_slab) == 128, "a header is two lines");
-static_assert(sizeof(struct keep_cell) == 128, "an entry is two lines");
 
 static inline uint32_t keep_entries_per_unit(uint64_t unit)
 {
@@ -88,7 +79,7 @@ static inline uint64_t keep_slab_off(uint64_t unit)
 }
 static inline uint64_t keep_cell_off(uint64_t units, uint64_t unit_bytes, uint64_t unit, uint64_t slot)
 {
-  return keep_slab_off(units) + (unit * keep_entries_per_unit(unit_bytes) + slot) * sizeof(struct keep_cell);
+  return keep_slab_off(units) + (unit * keep_entries_per_unit(unit_bytes) + slot) * sizeof(struct index_cell);
 }
 /* The line of an entry; lines begin on a line. */
 static inline uint64_t keep_line_off(uint64_t units, uint64_t unit_bytes, uint64_t unit, uint64_t slot)

@@ -9,15 +9,6 @@
 #include "include/priv/bits.h"
 #include "transports/cxl/keep.h"
 
-static bool name_ends(const char name[INDEX_NAME_MAX])
-{
-  return memchr(name, 0, INDEX_NAME_MAX) != NULL;
-}
-static bool scope_known(uint8_t scope)
-{
-  return scope >= DRAY_SCOPE_AGENT && scope <= DRAY_SCOPE_FLEET;
-}
-
 static bool slab_valid(const struct keep *k, const struct keep_slab *h, uint64_t unit)
 {
   uint64_t all;
@@ -31,46 +22,26 @@ static bool slab_valid(const struct keep *k, const struct keep_slab *h, uint64_t
     return false;
   if (!mul_u64(h->slot_bytes, h->slots, &all) || all > h->units * k->unit)
     return false;
-  return scope_known(h->scope) && name_ends(h->tenant) && name_ends(h->agent);
-}
-
-static bool cell_valid(const struct keep_slab *h, const struct keep_cell *c, uint32_t slot)
-{
-  if (c->magic != KEEP_CELL_MAGIC || c->slot != slot ||
-      c->crc != crc32c(crc32c(0, &h->seed, sizeof h->seed), c, offsetof(struct keep_cell, crc)))
-    return false;
-  if (!c->len || c->len > h->slot_bytes || c->has_crc > 1 || c->taint > DRAY_QUARANTINED_TAINT) /* 0: not judged yet */
-    return false;
-  return scope_known(c->scope) && name_ends(c->tenant) && name_ends(c->agent);
+  return entry_owner_valid(h->tenant, h->agent, h->scope);
 }
 
 static int scan_cells(const struct keep *k, const struct keep_slab *h, const struct slab_mem *mem,
                       const struct index_visitor *v, uint64_t *skipped)
 {
   for (uint32_t slot = 0; slot < h->slots; slot++) {
-    struct keep_cell c;
+    struct index_cell c;
     if (keep_load(k, keep_cell_off(k->units, k->unit, h->unit, slot), &c, sizeof c)) {
       ++*skipped;
       continue;
     }
     if (!c.magic)
       continue;
-    if (!cell_valid(h, &c, slot)) {
+    if (!entry_valid(&c, KEEP_CELL_MAGIC, slot, h->seed, h->slot_bytes)) {
       ++*skipped;
       continue;
     }
     struct index_entry e;
-    memset(&e, 0, sizeof e);
-    memcpy(e.key, c.key, sizeof e.key);
-    memcpy(e.mkey_hash, c.mkey_hash, sizeof e.mkey_hash);
-    memcpy(e.tenant, c.tenant, sizeof e.tenant);
-    memcpy(e.agent, c.agent, sizeof e.agent);
-    e.len = c.len;
-    e.crc = c.data_crc;
-    e.generation = c.generation;
-    e.scope = c.scope;
-    e.taint = c.taint;
-    e.has_crc = c.has_crc;
+    entry_read(&c, &e);
     int rc = v->cell(v->ctx, mem, slot, &e);
     if (rc)
       return rc;

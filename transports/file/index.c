@@ -251,20 +251,7 @@ int index_write_cell(struct index *ix, const struct slab_mem *mem, uint32_t slot
       h.slots > mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT)
     return -EINVAL;
   struct index_cell c;
-  memset(&c, 0, sizeof c);
-  c.magic = CELL_MAGIC;
-  c.slot = slot;
-  memcpy(c.key, e->key, sizeof c.key);
-  memcpy(c.mkey_hash, e->mkey_hash, sizeof c.mkey_hash);
-  c.len = e->len;
-  c.data_crc = e->crc;
-  c.generation = e->generation;
-  c.scope = e->scope;
-  c.taint = e->taint;
-  c.has_crc = e->has_crc;
-  memcpy(c.tenant, e->tenant, sizeof c.tenant);
-  memcpy(c.agent, e->agent, sizeof c.agent);
-  c.crc = crc32c(crc32c(0, &h.seed, sizeof h.seed), &c, offsetof(struct index_cell, crc));
+  entry_write(&c, CELL_MAGIC, slot, h.seed, e);
   return index_store(ix, index_cells_off(ix->units, mem->unit) + slot * sizeof c, &c, sizeof c);
 }
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "transports/entry.h"
 #include "transports/file/index.h"
 
 #define INDEX_MAGIC "DRAYIDX"
@@ -35,17 +36,7 @@ struct index_slab_header {
   char tenant[INDEX_NAME_MAX], agent[INDEX_NAME_MAX];
   uint32_t zero2, crc; /* of all before crc */
 };
-struct index_cell {
-  uint32_t magic, slot;
-  uint8_t key[16], mkey_hash[16];
-  uint64_t len;
-  uint32_t data_crc, generation;
-  uint8_t scope, taint, has_crc, zero;
-  char tenant[INDEX_NAME_MAX], agent[INDEX_NAME_MAX];
-  uint32_t crc; /* of the slab's seed and all before crc */
-};
 
-static_assert(sizeof(struct index_cell) == 128, "128-byte entries");
 static_assert(sizeof(struct index_slab_header) <= INDEX_PAGE, "a header is a page");
 static_assert(sizeof(struct index_super) <= INDEX_PAGE, "the superblock is a page");
 

@@ -11,15 +11,6 @@
 #include "transports/file/index.h"
 #include "transports/file/index_format.h"
 
-static bool name_ends(const char name[INDEX_NAME_MAX])
-{
-  return memchr(name, 0, INDEX_NAME_MAX) != NULL;
-}
-static bool scope_known(uint8_t scope)
-{
-  return scope >= DRAY_SCOPE_AGENT && scope <= DRAY_SCOPE_FLEET;
-}
-
 static bool header_valid(const struct index *ix, const struct index_slab_header *h, uint64_t unit)
 {
   uint64_t all;
@@ -33,35 +24,7 @@ static bool header_valid(const struct index *ix, const struct index_slab_header 
     return false;
   if (!mul_u64(h->slot_bytes, h->slots, &all) || all > h->units * INDEX_UNIT)
     return false;
-  return scope_known(h->scope) && name_ends(h->tenant) && name_ends(h->agent);
-}
-
-static bool cell_valid(const struct index_slab_header *h, const struct index_cell *c, uint32_t slot)
-{
-  if (c->magic != CELL_MAGIC || c->slot != slot ||
-      c->crc != crc32c(crc32c(0, &h->seed, sizeof h->seed), c, offsetof(struct index_cell, crc)))
-    return false;
-  if (!c->len || c->len > h->slot_bytes || c->has_crc > 1 || c->taint > DRAY_QUARANTINED_TAINT) /* 0: not judged yet */
-    return false;
-  return scope_known(c->scope) && name_ends(c->tenant) && name_ends(c->agent);
-}
-
-static int visit_cell(const struct index_visitor *v, const struct slab_mem *mem, uint32_t slot,
-                      const struct index_cell *c)
-{
-  struct index_entry e;
-  memset(&e, 0, sizeof e);
-  memcpy(e.key, c->key, sizeof e.key);
-  memcpy(e.mkey_hash, c->mkey_hash, sizeof e.mkey_hash);
-  memcpy(e.tenant, c->tenant, sizeof e.tenant);
-  memcpy(e.agent, c->agent, sizeof e.agent);
-  e.len = c->len;
-  e.crc = c->data_crc;
-  e.generation = c->generation;
-  e.scope = c->scope;
-  e.taint = c->taint;
-  e.has_crc = c->has_crc;
-  return v->cell(v->ctx, mem, slot, &e);
+  return entry_owner_valid(h->tenant, h->agent, h->scope);
 }
 
 static int read_cells(const struct index *ix, const struct index_slab_header *h, const struct slab_mem *mem,
@@ -78,11 +41,13 @@ static int read_cells(const struct index *ix, const struct index_slab_header *h,
     for (uint32_t i = 0; i < n; i++) {
       if (!buf[i].magic)
         continue;
-      if (!cell_valid(h, &buf[i], first + i)) {
+      if (!entry_valid(&buf[i], CELL_MAGIC, first + i, h->seed, h->slot_bytes)) {
         ++*skipped;
         continue;
       }
-      int rc = visit_cell(v, mem, first + i, &buf[i]);
+      struct index_entry e;
+      entry_read(&buf[i], &e);
+      int rc = v->cell(v->ctx, mem, first + i, &e);
       if (rc)
         return rc;
     }

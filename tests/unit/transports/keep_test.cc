@@ -200,7 +200,7 @@ TEST_F(Keep, GarbageInItIsSkippedAndCounted)
   Put(n, 0, 3, b.data(), kSlot, 3);
   uint64_t unit = m.dev_off / (2 * kMiB), other = n.dev_off / (2 * kMiB);
   Close();
-  raw_[keep_cell_off(12, 2 * kMiB, unit, 1) + 40] ^= 1;      // an entry
+  raw_[keep_cell_off(12, 2 * kMiB, unit, 1) + 8] ^= 1;       // an entry's key: any is a good one, only the CRC knows
   raw_[keep_slab_off(other) + 24] ^= 1;                      // a header
   raw_[keep_slab_off(0)] = 7;                                // in the directory's own unit: never looked at
   memset(raw_ + keep_slab_off(11), 0xff, sizeof(struct keep_slab)); // past all slabs

@@ -12,6 +12,7 @@
 #include <dray/ring_abi.h>
 
 #include "bench/stage.h"
+#include "include/priv/bits.h"
 #include "ring/layout.h"
 #include "ring/region.h"
 #include "ring/wire.h"
@@ -23,6 +24,7 @@ struct bare {
   struct dray_m_head *m;
   struct wire_out sq, cq; /* cq: the echo's */
   struct wire_in cq_in, sq_in;
+  char *copy; /* source, then destination: shared */
   pid_t pid;
 };
 
@@ -39,6 +41,8 @@ static void echo(struct bare *b)
     wire_in_release(&b->sq_in, 0);
     for (int i = 0; i < n; i++) {
       void *slot;
+      if (in[i].op == DRAY_PUT)
+        memcpy(b->copy + BARE_COPY_MAX, b->copy, MIN_OF(in[i].len, (uint64_t)BARE_COPY_MAX));
       while (!(slot = wire_out_slot(&b->cq, &err)))
         wire_out_commit(&b->cq);
       memcpy(slot, &in[i], 64);
@@ -62,6 +66,10 @@ struct bare *bare_open(uint32_t entries, int cpu)
     return NULL;
   close(u);
   close(m);
+  b->copy =
+      mmap(NULL, (size_t)2 * BARE_COPY_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (b->copy == MAP_FAILED)
+    return NULL;
   b->sq.mine = &b->u->sq_prod;
   b->sq.theirs = &b->m->sq_cons;
   b->sq_in.theirs = &b->u->sq_prod;
@@ -83,6 +91,7 @@ void bare_close(struct bare *b)
 {
   kill(b->pid, SIGKILL);
   waitpid(b->pid, NULL, 0);
+  munmap(b->copy, (size_t)2 * BARE_COPY_MAX);
   munmap(b->u, b->geo.u_size);
   munmap(b->m, b->geo.m_size);
   wire_unmap(&b->sq.w);
@@ -92,7 +101,7 @@ void bare_close(struct bare *b)
   free(b);
 }
 
-void bare_trip(struct bare *b)
+static void trip(struct bare *b, unsigned op, uint32_t bytes)
 {
   struct dray_cqe out[32];
   int err = 0;
@@ -100,11 +109,32 @@ void bare_trip(struct bare *b)
   if (!s)
     abort(); /* one is under way in a ring of hundreds */
   memset(s, 0, sizeof *s);
-  s->op = DRAY_NOP;
+  s->op = (uint8_t)op;
+  s->len = bytes;
   wire_out_commit(&b->sq);
   while (wire_in_take(&b->cq_in, out, 32) <= 0)
     spin_relax();
   wire_in_release(&b->cq_in, 0);
+}
+
+void bare_trip(struct bare *b)
+{
+  trip(b, DRAY_NOP, 0);
+}
+
+char *bare_source(struct bare *b)
+{
+  return b->copy;
+}
+
+void bare_copy_trip(struct bare *b, uint32_t bytes)
+{
+  trip(b, DRAY_PUT, bytes);
+}
+
+bool bare_copied(const struct bare *b, uint32_t bytes)
+{
+  return memcmp(b->copy, b->copy + BARE_COPY_MAX, bytes) == 0;
 }
 
 void bare_stream(struct bare *b, uint64_t n, uint32_t window)

@@ -8,6 +8,8 @@
 
 #include "bench/report.h"
 
+#define BENCH_RIVALS_MAX 4u
+
 struct bench_options {
   uint32_t rounds;    /* 0: the bench's own */
   double seconds;     /* per measurement, 0: its own */
@@ -18,6 +20,18 @@ struct bench_options {
   bool verify;        /* copy: look at every byte that was moved, in every round */
   bool versus;        /* file: also run fio */
   bool progress;
+  /* mem, cxl */
+  const char *device; /* a device-dax node, or a file on tmpfs, hugetlbfs, famfs */
+  uint32_t threads;
+  uint64_t block, size; /* 0: the bench's own */
+  int rw;               /* enum touch_rw, 0: each that destroys nothing */
+  double link_gbps;     /* of the link, GB/s; 0: what sysfs says */
+  bool overwrite;       /* cxl: what is on the device may go */
+  /* kv */
+  const char *preset; /* NULL: llama8b */
+  double rate;        /* requests/s, by the clock; 0: each when the last is done */
+  /* copy: programs that do the same work, see bench/rival.h */
+  const char *rival[BENCH_RIVALS_MAX];
 };
 
 /* Each returns 0, or 1 when it could not run or a byte was wrong; results are added to the report. */
@@ -26,5 +40,8 @@ int bench_map(const struct bench_options *o, struct report *r);
 int bench_file(const struct bench_options *o, struct report *r);
 int bench_copy(const struct bench_options *o, struct report *r);
 int bench_policy(const struct bench_options *o, struct report *r);
+int bench_mem(const struct bench_options *o, struct report *r);
+int bench_cxl(const struct bench_options *o, struct report *r);
+int bench_kv(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

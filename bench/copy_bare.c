@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/copy_bare.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,12 +30,59 @@ void bare_choose(struct bare_blocks *b, uint32_t set)
     b->list[i] = ((i * 2654435761u + set * 7919u) & (b->n - 1)) * BARE_STRIDE + b->set;
 }
 
-double bare_loop(const struct bare_blocks *b, enum copy_method by)
+/* Blocks [from, to) of the list. */
+struct run {
+  const struct bare_blocks *b;
+  enum copy_method by;
+  uint32_t from, to;
+  int cpu; /* -1: where it is */
+  pthread_barrier_t *gate;
+};
+
+static void run_blocks(const struct run *x)
 {
-  uint64_t t = stage_now_ns();
-  for (uint32_t i = 0; i < b->n; i++)
-    copy_by(by, b->dst + (uint64_t)i * BARE_BLOCK, source_of(b, i), BARE_BLOCK, source_of(b, i + 1));
+  for (uint32_t i = x->from; i < x->to; i++)
+    copy_by(x->by, x->b->dst + (uint64_t)i * BARE_BLOCK, source_of(x->b, i), BARE_BLOCK, source_of(x->b, i + 1));
   stream_fence();
+}
+
+static void *run_main(void *ctx)
+{
+  struct run *x = ctx;
+  stage_pin(x->cpu);
+  pthread_barrier_wait(x->gate);
+  run_blocks(x);
+  return NULL;
+}
+
+/* The second half by another thread, made before the clock starts. */
+static double two_threads(const struct bare_blocks *b, enum copy_method by)
+{
+  pthread_barrier_t gate;
+  pthread_t other;
+  struct run x[2] = {{b, by, 0, b->n / 2, 0, &gate}, {b, by, b->n / 2, b->n, 1, &gate}};
+  pthread_barrier_init(&gate, NULL, 2);
+  double v = 0;
+  if (pthread_create(&other, NULL, run_main, &x[1]) == 0) {
+    stage_pin(0);
+    pthread_barrier_wait(&gate);
+    uint64_t t = stage_now_ns();
+    run_blocks(&x[0]);
+    pthread_join(other, NULL);
+    v = rate(b, t);
+    stage_pin_none();
+  }
+  pthread_barrier_destroy(&gate);
+  return v;
+}
+
+double bare_loop(const struct bare_blocks *b, enum copy_method by, uint32_t threads)
+{
+  if (threads > 1)
+    return two_threads(b, by);
+  uint64_t t = stage_now_ns();
+  const struct run x = {.b = b, .by = by, .to = b->n, .cpu = -1};
+  run_blocks(&x);
   return rate(b, t);
 }
 

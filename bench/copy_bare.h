@@ -23,7 +23,7 @@ struct bare_blocks {
 /* Chooses the set and shuffles it; blocks of the other sets push this one out of the caches meanwhile. */
 void bare_choose(struct bare_blocks *b, uint32_t set);
 /* Each returns GB/s; 0 when it could not. */
-double bare_loop(const struct bare_blocks *b, enum copy_method by);
+double bare_loop(const struct bare_blocks *b, enum copy_method by, uint32_t threads); /* 1 or 2 */
 double bare_cma(const struct bare_blocks *b);
 /* In xfers of 256 KiB (the mover's chunk), each naming the next one's first block. crc: with XFER_CRC. */
 double bare_addr(const struct bare_blocks *b, const struct copy_plan *plan, struct copy_heat *heat, bool crc);

@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 #include "bench/fio.h"
 #include "bench/stage.h"
+#include "bench/stop.h"
 #include "include/priv/bits.h"
 
 #define DEPTH 32u
@@ -91,10 +92,100 @@ static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t 
   return (double)(done * w->block) * 1000.0 / (double)(stage_now_ns() - start);
 }
 
+/* One 4 KiB GET at a time, the engine asleep meanwhile: what a cell that is wanted now costs. */
+#define SMALL 4096u
+#define SMALL_CELLS 4096u
+static int bench_latency(const struct bench_options *o, const struct stage *st, struct report *r)
+{
+  struct work w = {.block = SMALL, .cells = SMALL_CELLS};
+  uint32_t rounds = o->rounds ? o->rounds : o->quick ? 3 : 11, n = o->quick ? 200 : 2000;
+  struct result *x = report_add(r, "file.latency.4k", "ns", true);
+  struct hist *h = calloc(2, sizeof *h);
+  w.gen = calloc(w.cells, sizeof *w.gen);
+  w.d = stage_session(st, 64, 32);
+  int bad = !x || !h || !w.gen || dray_region_alloc(SMALL * DEPTH, false, &w.g) < 0 ||
+            dray_region_register(w.d, &w.g) < 0 || run(&w, true, 600000, true, w.cells) < 0;
+  for (uint32_t i = 0; !bad && i <= rounds && !stop_asked(); i++) {
+    memset(h, 0, sizeof *h);
+    for (uint32_t k = 0; !bad && k < n; k++) {
+      uint64_t cell = (w.salt += 0x9e3779b97f4a7c15ull) % w.cells, t = stage_now_ns();
+      submit_one(&w, 0, false, cell);
+      struct dray_cqe c = stage_one(w.d);
+      hist_add(h, stage_now_ns() - t);
+      bad = c.status != DRAY_OK || !stage_check(w.g.base, SMALL, pattern(&w, cell));
+      w.path = c.path;
+    }
+    if (i == 0)
+      continue;
+    series_add(&x->ours, (double)hist_quantile(h, 0.5));
+    hist_merge(h + 1, h);
+  }
+  if (x && h) {
+    result_latency(x, h + 1);
+    x->verified = !bad;
+    x->path = dray_path_name(w.path);
+  }
+  if (bad)
+    fprintf(stderr, "bench file: a 4 KiB GET failed, or brought wrong bytes\n");
+  dray_close(w.d);
+  if (w.g.base)
+    dray_region_free(&w.g);
+  free(w.gen);
+  free(h);
+  return bad;
+}
+
+/* The rows of one block size, and what fio gives on the same filesystem. */
+static const char *const engines[] = {"io_uring", "libaio"};
+struct block_rows {
+  struct result *read, *write;
+  struct series fio[ARRAY_LEN(engines)][2];
+};
+
+static int fio_round(struct block_rows *x, const struct work *w, const char *file, uint64_t bytes, uint32_t ms,
+                     bool write, bool keep)
+{
+  for (size_t e = 0; file && e < ARRAY_LEN(engines); e++) {
+    double v = fio_run(engines[e], file, bytes, write, w->block, ms);
+    if (v < 0) {
+      fprintf(stderr, "bench file: fio --ioengine=%s failed: --no-versus leaves it out\n", engines[e]);
+      return -1;
+    }
+    if (keep)
+      series_add(&x->fio[e][write], v);
+  }
+  return 0;
+}
+
+static void rows_finish(struct block_rows *x, struct report *r, bool good, const char *path)
+{
+  for (int write = 0; write < 2; write++) {
+    struct result *ours = write ? x->write : x->read, *y;
+    char name[64];
+    ours->path = path;
+    ours->verified = good;
+    if (!x->fio[0][write].n)
+      continue;
+    ours->theirs = x->fio[0][write];
+    ours->versus = "fio io_uring direct=1";
+    ours->bar = 0.95;
+    snprintf(name, sizeof name, "%.40s@libaio", ours->name);
+    if ((y = report_add(r, name, ours->unit, false))) {
+      y->ours = ours->ours;
+      y->theirs = x->fio[1][write];
+      y->versus = "fio libaio direct=1";
+      y->bar = 0.95;
+      y->path = path;
+      y->verified = good;
+    }
+  }
+}
+
 static int bench_block(const struct bench_options *o, const struct stage *st, uint32_t block, uint64_t bytes,
-                       const char *fio_file, struct result *rd, struct result *wr)
+                       const char *fio_file, struct report *r, struct result *rd, struct result *wr)
 {
   struct work w = {.block = block, .cells = bytes / block};
+  struct block_rows x = {.read = rd, .write = wr};
   uint32_t rounds = o->rounds  ? o->rounds
                     : o->quick ? 2
                                : 11,
@@ -105,31 +196,24 @@ static int bench_block(const struct bench_options *o, const struct stage *st, ui
     return 1;
   memset(w.g.base, 0x5a, w.g.size);
   int bad = run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
-  for (uint32_t i = 0; !bad && i <= rounds; i++) {
-    double fr = fio_file ? fio_run(fio_file, bytes, false, block, ms) : 0;
-    double r = run(&w, false, ms, false, UINT64_MAX);
-    double fw = fio_file ? fio_run(fio_file, bytes, true, block, ms) : 0;
-    double x = run(&w, true, ms, false, UINT64_MAX);
-    bad = r < 0 || x < 0;
+  for (uint32_t i = 0; !bad && i <= rounds && !stop_asked(); i++) {
+    bad = fio_round(&x, &w, fio_file, bytes, ms, false, i > 0);
+    double in = bad ? -1 : run(&w, false, ms, false, UINT64_MAX);
+    bad = bad || fio_round(&x, &w, fio_file, bytes, ms, true, i > 0);
+    double out = bad ? -1 : run(&w, true, ms, false, UINT64_MAX);
+    bad = bad || in < 0 || out < 0;
     if (o->progress)
-      fprintf(stderr, "\r%u bytes, round %u/%u: read %.0f (fio %.0f), write %.0f (fio %.0f) MB/s   ", block, i, rounds,
-              r, fr, x, fw);
+      fprintf(stderr, "\r%u bytes, round %u/%u: read %.0f, write %.0f MB/s   ", block, i, rounds, in, out);
     if (i == 0 || bad)
       continue; /* warm-up */
-    series_add(&rd->ours, r);
-    series_add(&wr->ours, x);
-    if (fr > 0 && fw > 0) {
-      series_add(&rd->theirs, fr);
-      series_add(&wr->theirs, fw);
-    }
+    series_add(&rd->ours, in);
+    series_add(&wr->ours, out);
   }
   if (o->progress)
     fputc('\n', stderr);
-  rd->path = wr->path = dray_path_name(w.path);
-  rd->versus = wr->versus = fio_file ? "fio io_uring direct=1" : NULL;
   /* what is on disk after all that must still be whole */
   bad = bad || run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
-  rd->verified = wr->verified = !bad;
+  rows_finish(&x, r, !bad, dray_path_name(w.path));
   for (uint64_t i = 0; i < w.cells; i++) { /* the next block size starts empty */
     uint8_t key[16];
     stage_key(i, key);
@@ -166,8 +250,8 @@ int bench_file(const struct bench_options *o, struct report *r)
                   *w16 = report_add(r, "file.write.16k", "MB/s", false);
     struct result *r1m = report_add(r, "file.read.1m", "MB/s", false),
                   *w1m = report_add(r, "file.write.1m", "MB/s", false);
-    bad = bench_block(o, &st, 16384, bytes, versus ? fio_file : NULL, r16, w16) ||
-          bench_block(o, &st, 1u << 20, bytes, versus ? fio_file : NULL, r1m, w1m);
+    bad = bench_latency(o, &st, r) || bench_block(o, &st, 16384, bytes, versus ? fio_file : NULL, r, r16, w16) ||
+          bench_block(o, &st, 1u << 20, bytes, versus ? fio_file : NULL, r, r1m, w1m);
     stage_close(&st);
   }
   unlink(fio_file);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fio.h"
 
+#include "bench/stop.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@ static int run(char *const argv[], char *out, size_t n)
     return -1;
   pid_t pid = fork();
   if (pid == 0) {
+    stop_child();
     dup2(fd[1], STDOUT_FILENO);
     close(fd[0]);
     close(fd[1]);
@@ -54,12 +57,13 @@ int fio_layout(const char *file, uint64_t bytes)
   return r;
 }
 
-double fio_run(const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t ms)
+double fio_run(const char *engine, const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t ms)
 {
-  char name[256], size[64], bs[64], rt[64];
+  char name[256], size[64], bs[64], rt[64], by[64];
   char *out = malloc(OUT);
   snprintf(name, sizeof name, "--filename=%s", file);
   snprintf(size, sizeof size, "--size=%llu", (unsigned long long)bytes);
+  snprintf(by, sizeof by, "--ioengine=%s", engine);
   snprintf(bs, sizeof bs, "--bs=%u", block);
   snprintf(rt, sizeof rt, "--runtime=%ums", ms);
   char *argv[] = {"fio",
@@ -69,7 +73,7 @@ double fio_run(const char *file, uint64_t bytes, bool write, uint32_t block, uin
                   bs,
                   rt,
                   write ? "--rw=randwrite" : "--rw=randread",
-                  "--ioengine=io_uring",
+                  by,
                   "--iodepth=32",
                   "--direct=1",
                   "--time_based",

@@ -6,6 +6,7 @@
 
 #include "bench/bench.h"
 #include "bench/stage.h"
+#include "bench/stop.h"
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
 
@@ -119,6 +120,7 @@ int bench_map(const struct bench_options *o, struct report *r)
   struct result *large = report_add(r, "map.many", "ns", true);
   warm->versus = large->versus = "ring.nop.roundtrip";
   warm->path = large->path = "map";
+  warm->bar = 1.3;
   uint64_t sizes[2] = {1000, many};
   for (int k = 0; !bad && k < 2; k++) {
     struct result *x = k ? large : warm;
@@ -134,7 +136,7 @@ int bench_map(const struct bench_options *o, struct report *r)
       dray_prep_unmap(dray_get_sqe(d), c.object);
       spin_one(d);
     }
-    for (uint32_t i = 0; !bad && i <= rounds && i < REPORT_ROUNDS_MAX; i++) {
+    for (uint32_t i = 0; !bad && i <= rounds && i < REPORT_ROUNDS_MAX && !stop_asked(); i++) {
       bad = !round_of(d, sizes[k], 1000, i * 1000003ull, &map, &unmap, &nop);
       if (i == 0)
         continue; /* warm-up */

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+const double report_pct[REPORT_PCTS] = {0.5, 0.9, 0.99, 0.999};
+
 void series_add(struct series *s, double v)
 {
   if (s->n < REPORT_ROUNDS_MAX)
@@ -37,7 +39,7 @@ struct result *report_add(struct report *r, const char *name, const char *unit, 
   struct result *x = r->n < REPORT_RESULTS_MAX ? calloc(1, sizeof *x) : NULL;
   if (!x)
     return NULL;
-  x->name = name;
+  snprintf(x->name, sizeof x->name, "%s", name);
   x->unit = unit;
   x->lower = lower;
   x->path = "none";
@@ -51,7 +53,19 @@ double result_ratio(const struct result *r)
   return theirs > 0 ? series_quantile(&r->ours, 0.5) / theirs : 0;
 }
 
-static json_t *machine(void)
+bool result_met(const struct result *r)
+{
+  double ratio = result_ratio(r);
+  return r->bar <= 0 || (ratio > 0 && (r->lower ? ratio <= r->bar : ratio >= r->bar));
+}
+
+void result_latency(struct result *r, const struct hist *h)
+{
+  for (int i = 0; i < REPORT_PCTS; i++)
+    r->pct[i] = (double)hist_quantile(h, report_pct[i]);
+}
+
+json_t *report_machine(void)
 {
   struct utsname u;
   char line[256], cpu[200] = "?", when[32];
@@ -74,9 +88,11 @@ static json_t *machine(void)
   return m;
 }
 
-/* Three digits are what the machine's noise leaves. */
+/* Three digits are what the machine's noise leaves of what was measured; what was counted is exact. */
 static json_t *number(double v)
 {
+  if (v >= 1 && v < 9e15 && v == floor(v))
+    return json_integer((json_int_t)v);
   if (v == 0 || !isfinite(v))
     return json_real(0);
   double scale = pow(10, 3 - floor(log10(fabs(v))));
@@ -87,7 +103,7 @@ static void print_json(const struct report *r, FILE *f)
 {
   json_t *o = json_object(), *list = json_array();
   json_object_set_new(o, "schema_version", json_integer(1));
-  json_object_set_new(o, "machine", machine());
+  json_object_set_new(o, "machine", report_machine());
   for (uint32_t i = 0; i < r->n; i++) {
     const struct result *x = r->row[i];
     json_t *j = json_object();
@@ -105,10 +121,17 @@ static void print_json(const struct report *r, FILE *f)
     }
     if (x->bar > 0) {
       json_object_set_new(j, "bar", json_real(x->bar));
-      json_object_set_new(j, "met", json_boolean(result_ratio(x) >= x->bar));
+      json_object_set_new(j, "met", json_boolean(result_met(x)));
     }
     json_object_set_new(j, "path", json_string(x->path));
     json_object_set_new(j, "verified", json_boolean(x->verified));
+    if (x->pct[0] > 0) {
+      json_t *l = json_object();
+      static const char *const keys[REPORT_PCTS] = {"p50", "p90", "p99", "p999"};
+      for (int k = 0; k < REPORT_PCTS; k++)
+        json_object_set_new(l, keys[k], number(x->pct[k]));
+      json_object_set_new(j, "latency_ns", l);
+    }
     if (x->dropped)
       json_object_set_new(j, "rounds_dropped", json_integer(x->dropped));
     if (x->note[0])
@@ -116,6 +139,8 @@ static void print_json(const struct report *r, FILE *f)
     json_array_append_new(list, j);
   }
   json_object_set_new(o, "results", list);
+  if (r->partial)
+    json_object_set_new(o, "partial", json_true());
   char *text = json_dumps(o, JSON_INDENT(1));
   if (text)
     fprintf(f, "%s\n", text);
@@ -123,28 +148,76 @@ static void print_json(const struct report *r, FILE *f)
   json_decref(o);
 }
 
-void report_print(const struct report *r, FILE *f, bool json)
+static void print_csv(const struct report *r, FILE *f)
 {
-  if (json) {
-    print_json(r, f);
-    return;
+  fprintf(f,
+          "name,unit,better,rounds,median,p10,p90,versus,versus_median,ratio,bar,met,lat_p50_ns,lat_p90_ns,lat_p99_ns,"
+          "lat_p999_ns,path,verified,partial,note\n");
+  for (uint32_t i = 0; i < r->n; i++) {
+    const struct result *x = r->row[i];
+    bool cmp = x->versus && x->theirs.n;
+    fprintf(f, "%s,%s,%s,%u,%.6g,%.6g,%.6g,\"%s\",", x->name, x->unit, x->lower ? "lower" : "higher", x->ours.n,
+            series_quantile(&x->ours, 0.5), series_quantile(&x->ours, 0.1), series_quantile(&x->ours, 0.9),
+            cmp ? x->versus : "");
+    if (cmp)
+      fprintf(f, "%.6g,%.4g,", series_quantile(&x->theirs, 0.5), result_ratio(x));
+    else
+      fprintf(f, ",,");
+    if (x->bar > 0)
+      fprintf(f, "%.4g,%s,", x->bar, result_met(x) ? "true" : "false");
+    else
+      fprintf(f, ",,");
+    for (int k = 0; k < REPORT_PCTS; k++)
+      x->pct[0] > 0 ? fprintf(f, "%.6g,", x->pct[k]) : fprintf(f, ",");
+    fprintf(f, "\"%s\",%s,%s,\"%s\"\n", x->path, x->verified ? "true" : "false", r->partial ? "true" : "false",
+            x->note);
   }
-  fprintf(f, "%-28s %12s %12s %12s %-6s %-30s %12s %7s %6s %s\n", "name", "median", "p10", "p90", "unit", "versus",
+}
+
+/* Small figures need their digits. */
+static int digits_of(const struct result *x)
+{
+  double m = series_quantile(&x->ours, 0.5);
+  return m < 10 ? 3 : m < 100 ? 2 : 1;
+}
+
+static void print_table(const struct report *r, FILE *f)
+{
+  fprintf(f, "%-30s %12s %12s %12s %-6s %-30s %12s %7s %6s %s\n", "name", "median", "p10", "p90", "unit", "versus",
           "median", "ratio", "rounds", "verified");
   for (uint32_t i = 0; i < r->n; i++) {
     const struct result *x = r->row[i];
     bool cmp = x->versus && x->theirs.n;
-    int digits = strcmp(x->unit, "GB/s") == 0 ? 2 : 1;
-    fprintf(f, "%-28s %12.*f %12.*f %12.*f %-6s %-30s ", x->name, digits, series_quantile(&x->ours, 0.5), digits,
+    int digits = digits_of(x);
+    fprintf(f, "%-30s %12.*f %12.*f %12.*f %-6s %-30s ", x->name, digits, series_quantile(&x->ours, 0.5), digits,
             series_quantile(&x->ours, 0.1), digits, series_quantile(&x->ours, 0.9), x->unit, cmp ? x->versus : "-");
     if (cmp)
       fprintf(f, "%12.*f %7.2f ", digits, series_quantile(&x->theirs, 0.5), result_ratio(x));
     else
       fprintf(f, "%12s %7s ", "-", "-");
-    fprintf(f, "%6u %s%s%s", x->ours.n, x->verified ? "yes" : "no", x->note[0] ? "  " : "", x->note);
+    fprintf(f, "%6u %s", x->ours.n, x->verified ? "yes" : "no");
+    if (x->pct[0] > 0)
+      fprintf(f, "  p50 %.4g p99 %.4g p99.9 %.4g us", x->pct[0] / 1e3, x->pct[2] / 1e3, x->pct[3] / 1e3);
     if (x->bar > 0)
-      fprintf(f, "  bar %.2f: %s", x->bar, result_ratio(x) >= x->bar ? "pass" : "short");
-    fputc('\n', f);
+      fprintf(f, "  bar %s %.2f: %s", x->lower ? "<=" : ">=", x->bar, result_met(x) ? "pass" : "short");
+    fprintf(f, "%s%s\n", x->note[0] ? "  " : "", x->note);
+  }
+  if (r->partial)
+    fprintf(f, "partial: stopped before the last round\n");
+}
+
+void report_print(const struct report *r, FILE *f, enum report_form form)
+{
+  switch (form) {
+  case REPORT_JSON:
+    print_json(r, f);
+    return;
+  case REPORT_CSV:
+    print_csv(r, f);
+    return;
+  case REPORT_TABLE:
+    print_table(r, f);
+    return;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "bench/bare.h"
 #include "bench/bench.h"
 #include "bench/stage.h"
+#include "bench/stop.h"
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
 
@@ -94,12 +95,14 @@ int bench_ring(const struct bench_options *o, struct report *r)
   struct result *trip = report_add(r, "ring.nop.roundtrip", "ns", true);
   struct result *rate = report_add(r, "ring.burst32.rate", "Mop/s", false);
   trip->versus = rate->versus = "rte_ring.private_header";
+  trip->bar = 1.3;
+  rate->bar = 0.7;
   uint64_t sent = 0;
   uint64_t before[4];
   const char *const stages[4] = {"taken", "admitted", "jobs", "completed"};
   for (int i = 0; i < 4; i++)
     before[i] = stage_counter(&st, stages[i]);
-  for (uint32_t k = 0, tries = 0; k < rounds && tries < rounds * 6; tries++) {
+  for (uint32_t k = 0, tries = 0; k < rounds && tries < rounds * 6 && !stop_asked(); tries++) {
     /* one at a time on the mover's CPU: the echo would starve a mover that polls, and the other way round */
     struct bare *b = bare_open(WINDOW, 1);
     if (!b)
@@ -196,10 +199,11 @@ int bench_sessions(const struct bench_options *o, struct report *r)
   struct result *cost = report_add(r, "ring.sessions64.cost", "ns", true);
   struct result *idle = report_add(r, "idle.sessions64", "%cpu", true);
   cost->versus = "one session";
+  cost->bar = 1.3;
   for (int i = 0; i < 64; i++)
     d[i] = stage_session(&st, 64, 32);
   round_robin(d, 64, 50);
-  for (uint32_t k = 0; k < rounds && k < REPORT_ROUNDS_MAX; k++) {
+  for (uint32_t k = 0; k < rounds && k < REPORT_ROUNDS_MAX && !stop_asked(); k++) {
     /* one session with as many directives under way would be another work: each keeps its burst of 32 */
     double one = round_robin(d, 1, o->quick ? 200 : 6400);
     double all = round_robin(d, 64, o->quick ? 20 : 100);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/stage.h"
 
+#include "bench/stop.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,6 +81,24 @@ void stage_remove(const char *dir)
     waitpid(pid, NULL, 0);
 }
 
+int stage_policy(char path[64])
+{
+  unsigned uid = (unsigned)geteuid();
+  snprintf(path, 64, "/tmp/dray-bench-policy-XXXXXX");
+  int fd = mkstemp(path);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  if (!f)
+    return -EIO;
+  fprintf(f,
+          "quotas: [{tenant: uid%u, tier: dram, reserve: 64MiB, limit: 512MiB}]\n"
+          "rates: [{tenant: uid%u, bytes: 1TiB, directives: 1000000000, over: wait}]\n"
+          "rules:\n"
+          "  - {name: bulk, tier: dram, when: 90%%, until: 80%%, class: bulk, what: refuse}\n"
+          "  - {name: full, tier: dram, when: 95%%, until: 85%%, what: evict}\n",
+          uid, uid);
+  return fclose(f) == 0 ? 0 : -EIO;
+}
+
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets)
 {
   char drayd[600], log[128];
@@ -106,7 +125,7 @@ int stage_open(struct stage *s, const char *base, int cpu, const char *const *se
   argv[n] = NULL;
   s->pid = fork();
   if (s->pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a bench that crashes leaves no mover behind */
+    stop_child(); /* a bench that crashes leaves no mover behind */
     stage_pin(cpu);
     unsetenv("DRAYD_SOCKET"); /* the bench's own directory decides */
     unsetenv("DRAYD_ADMIN");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dray bench ring|sessions|map|copy|policy|file|all: figures anyone can repeat. */
+/* dray bench: figures anyone can repeat. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,90 +9,244 @@
 
 #include "base/units.h"
 #include "bench/bench.h"
+#include "bench/preset.h"
+#include "bench/stop.h"
+#include "bench/touch.h"
 #include "cli/cli.h"
+#include "include/priv/bits.h"
+#include "include/priv/cleanup.h"
 
 static const char usage[] =
-    "usage: dray bench ring|sessions|map|copy|policy|file|all [--rounds N] [--time SECONDS] [--cells N] [--dir DIR] "
-    "[--quick]\n"
-    "                  [--no-versus] [--no-verify] [--json]\n"
-    "copy: 4,096 scattered 16 KiB blocks over 1 GiB (--quick: 1,024 over 256 MiB) need that much free memory and "
-    "half.\n"
-    "Each starts a mover of its own. file: DIR is on the filesystem to measure (default: here).\n";
+    "usage: dray bench ring|sessions|map|copy|policy|file|mem|kv|cxl|all [OPTIONS]\n"
+    "  -n, --rounds N            interleaved rounds (default: the bench's own)\n"
+    "  -D, --time SECONDS        of one measurement\n"
+    "      --quick               a look, not a figure\n"
+    "      --json | --csv        for scripts;  --html FILE   also a page with plots\n"
+    "      --no-verify           do not look at the bytes (default: all that moved are checked; a wrong one is exit "
+    "1)\n"
+    "      --no-versus           file: without fio\n"
+    "      --dir DIR             file: the filesystem to measure (default: here)\n"
+    "      --cells N             map\n"
+    "      --rival NAME=COMMAND  copy: a program that does the same work in turns (bench/versus)\n"
+    "  mem, cxl: -t, --threads N, --rw read|write|copy, -b, --block-size SIZE, -s, --size SIZE\n"
+    "  cxl: -d, --device PATH (/dev/dax0.0, or a file on tmpfs, hugetlbfs, famfs), --link-gbps GB/S (default: what "
+    "sysfs "
+    "says),\n"
+    "       --overwrite (--rw write or copy on a device that holds a mover's directory)\n"
+    "  kv: --preset NAME (" PRESET_NAMES "), --rate REQUESTS/S\n"
+    "`all` is every one but cxl. Each starts a mover of its own where it needs one. copy needs 2 GiB of memory, kv "
+    "thrice "
+    "its request.\n"
+    "^C ends after the round: what was measured is shown, marked partial, exit 1.\n";
+
+enum {
+  OPT_QUICK = 1,
+  OPT_JSON,
+  OPT_CSV,
+  OPT_HTML,
+  OPT_VERIFY,
+  OPT_NO_VERIFY,
+  OPT_NO_VERSUS,
+  OPT_DIR,
+  OPT_CELLS,
+  OPT_RIVAL,
+  OPT_RW,
+  OPT_LINK,
+  OPT_OVERWRITE,
+  OPT_PRESET,
+  OPT_RATE,
+  OPT_HELP
+};
+
+static const struct option opts[] = {{"rounds", required_argument, NULL, 'n'},
+                                     {"iters", required_argument, NULL, 'n'},
+                                     {"time", required_argument, NULL, 'D'},
+                                     {"duration", required_argument, NULL, 'D'},
+                                     {"threads", required_argument, NULL, 't'},
+                                     {"size", required_argument, NULL, 's'},
+                                     {"block-size", required_argument, NULL, 'b'},
+                                     {"device", required_argument, NULL, 'd'},
+                                     {"quick", no_argument, NULL, OPT_QUICK},
+                                     {"json", no_argument, NULL, OPT_JSON},
+                                     {"csv", no_argument, NULL, OPT_CSV},
+                                     {"html", required_argument, NULL, OPT_HTML},
+                                     {"verify", no_argument, NULL, OPT_VERIFY},
+                                     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
+                                     {"no-versus", no_argument, NULL, OPT_NO_VERSUS},
+                                     {"dir", required_argument, NULL, OPT_DIR},
+                                     {"cells", required_argument, NULL, OPT_CELLS},
+                                     {"rival", required_argument, NULL, OPT_RIVAL},
+                                     {"rw", required_argument, NULL, OPT_RW},
+                                     {"link-gbps", required_argument, NULL, OPT_LINK},
+                                     {"overwrite", no_argument, NULL, OPT_OVERWRITE},
+                                     {"preset", required_argument, NULL, OPT_PRESET},
+                                     {"rate", required_argument, NULL, OPT_RATE},
+                                     {"help", no_argument, NULL, OPT_HELP},
+                                     {NULL, 0, NULL, 0}};
+
+struct bench_say {
+  struct bench_options o;
+  enum report_form form;
+  const char *html;
+};
+
+static int take_bytes(const char *flag, const char *arg, uint64_t unit, uint64_t *ret)
+{
+  if (units_bytes(arg, ret) < 0 || *ret == 0 || *ret % unit || *ret > (uint64_t)1 << 50)
+    return cli_wrong("bench", "--%s: need a multiple of %llu bytes up to 1PiB, have '%s'", flag,
+                     (unsigned long long)unit, arg);
+  return 0;
+}
+
+static int take_positive(const char *flag, const char *arg, double most, double *ret)
+{
+  char *end = NULL;
+  double v = *arg >= '0' && *arg <= '9' ? strtod(arg, &end) : 0;
+  if (!(v > 0) || !end || *end || !(v <= most))
+    return cli_wrong("bench", "--%s: need a number above 0, at most %g, have '%s'", flag, most, arg);
+  *ret = v;
+  return 0;
+}
+
+static int take_rival(struct bench_options *o, const char *arg)
+{
+  uint32_t i = 0;
+  while (i < BENCH_RIVALS_MAX && o->rival[i])
+    i++;
+  if (i == BENCH_RIVALS_MAX || !strchr(arg, '=') || *arg == '=')
+    return cli_wrong("bench", "--rival: need NAME=COMMAND, at most %u of them, have '%s'", BENCH_RIVALS_MAX, arg);
+  o->rival[i] = arg;
+  return 0;
+}
+
+static int take_rw(struct bench_options *o, const char *arg)
+{
+  static const char *const words[] = {"", "read", "write", "copy"};
+  for (int i = TOUCH_READ; i <= TOUCH_COPY; i++)
+    if (strcmp(arg, words[i]) == 0) {
+      o->rw = i;
+      return 0;
+    }
+  return cli_wrong("bench", "--rw: need read, write or copy, have '%s'", arg);
+}
+
+static int take_option(struct bench_say *s, int c, const char *arg)
+{
+  struct bench_options *o = &s->o;
+  uint64_t v;
+  switch (c) {
+  case 'n':
+    if (units_count(arg, 1, REPORT_ROUNDS_MAX - 1, &v) < 0)
+      return cli_wrong("bench", "--rounds: need 1..255, have '%s'", arg);
+    o->rounds = (uint32_t)v;
+    return 0;
+  case 'D':
+    if (units_time(arg, &v) < 0 || v < 10000000u || v > 3600000000000ull)
+      return cli_wrong("bench", "--time: need 10ms..3600s, have '%s'", arg);
+    o->seconds = (double)v / 1e9;
+    return 0;
+  case 't':
+    if (units_count(arg, 1, TOUCH_THREADS_MAX, &v) < 0)
+      return cli_wrong("bench", "--threads: need 1..%u, have '%s'", TOUCH_THREADS_MAX, arg);
+    o->threads = (uint32_t)v;
+    return 0;
+  case 's':
+    return take_bytes("size", arg, 1, &o->size);
+  case 'b':
+    return take_bytes("block-size", arg, CACHE_LINE * 4, &o->block);
+  case 'd':
+    o->device = arg;
+    return 0;
+  case OPT_QUICK:
+    o->quick = true;
+    return 0;
+  case OPT_JSON:
+  case OPT_CSV:
+    s->form = c == OPT_JSON ? REPORT_JSON : REPORT_CSV;
+    return 0;
+  case OPT_HTML:
+    s->html = arg;
+    return 0;
+  case OPT_VERIFY:
+  case OPT_NO_VERIFY:
+    o->verify = c == OPT_VERIFY;
+    return 0;
+  case OPT_NO_VERSUS:
+    o->versus = false;
+    return 0;
+  case OPT_DIR:
+    o->dir = arg;
+    return 0;
+  case OPT_CELLS:
+    return units_count(arg, 2000, 1u << 28, &o->cells) < 0
+               ? cli_wrong("bench", "--cells: need 2000..268435456, have '%s'", arg)
+               : 0;
+  case OPT_RIVAL:
+    return take_rival(o, arg);
+  case OPT_RW:
+    return take_rw(o, arg);
+  case OPT_LINK:
+    return take_positive("link-gbps", arg, 1e5, &o->link_gbps);
+  case OPT_OVERWRITE:
+    o->overwrite = true;
+    return 0;
+  case OPT_PRESET:
+    o->preset = arg;
+    return preset_find(arg) ? 0 : cli_wrong("bench", "--preset: '%s' is none of " PRESET_NAMES, arg);
+  case OPT_RATE:
+    return take_positive("rate", arg, 1e6, &o->rate);
+  case OPT_HELP:
+    return -1;
+  default:
+    return cli_usage(usage);
+  }
+}
+
+static const struct {
+  const char *name;
+  int (*run)(const struct bench_options *, struct report *);
+  bool apart; /* not one of `all` */
+} benches[] = {{"ring", bench_ring, false}, {"sessions", bench_sessions, false}, {"map", bench_map, false},
+               {"copy", bench_copy, false}, {"policy", bench_policy, false},     {"mem", bench_mem, false},
+               {"kv", bench_kv, false},     {"file", bench_file, false},         {"cxl", bench_cxl, true}};
+
+static int write_html(const struct report *r, const char *path)
+{
+  CLEAN_FILE *f = fopen(path, "we");
+  if (f)
+    report_html(r, f);
+  if (f && fflush(f) == 0 && !ferror(f))
+    return 0;
+  fprintf(stderr, "dray bench: --html: %s: %s\n", path, strerror(errno));
+  return 1;
+}
 
 int cli_bench(int argc, char **argv)
 {
-  static const struct option opts[] = {{"rounds", required_argument, NULL, 'r'},
-                                       {"time", required_argument, NULL, 't'},
-                                       {"cells", required_argument, NULL, 'c'},
-                                       {"dir", required_argument, NULL, 'd'},
-                                       {"quick", no_argument, NULL, 'q'},
-                                       {"no-versus", no_argument, NULL, 'n'},
-                                       {"verify", no_argument, NULL, 'v'},
-                                       {"no-verify", no_argument, NULL, 'V'},
-                                       {"json", no_argument, NULL, 'j'},
-                                       {"help", no_argument, NULL, 'h'},
-                                       {NULL, 0, NULL, 0}};
-  struct bench_options o = {.versus = true, .verify = true, .progress = isatty(STDERR_FILENO)};
-  bool json = false;
-  uint64_t v;
-  for (int c; (c = getopt_long(argc, argv, "", opts, NULL)) != -1;) {
-    switch (c) {
-    case 'r':
-      if (units_count(optarg, 1, REPORT_ROUNDS_MAX - 1, &v) < 0)
-        return cli_usage("bench: --rounds: need 1..255\n");
-      o.rounds = (uint32_t)v;
-      break;
-    case 't':
-      if (units_time(optarg, &v) < 0 || v < 10000000u || v > 3600000000000ull)
-        return cli_usage("bench: --time: need 10ms..3600s\n");
-      o.seconds = (double)v / 1e9;
-      break;
-    case 'c':
-      if (units_count(optarg, 2000, 1u << 28, &v) < 0)
-        return cli_usage("bench: --cells: need 2000..268435456\n");
-      o.cells = v;
-      break;
-    case 'd':
-      o.dir = optarg;
-      break;
-    case 'q':
-      o.quick = true;
-      break;
-    case 'n':
-      o.versus = false;
-      break;
-    case 'v':
-    case 'V':
-      o.verify = c == 'v';
-      break;
-    case 'j':
-      json = true;
-      break;
-    case 'h':
-      return cli_help(usage);
-    default:
-      return cli_usage(usage);
-    }
+  struct bench_say s = {.o = {.versus = true, .verify = true, .progress = isatty(STDERR_FILENO)}, .form = REPORT_TABLE};
+  for (int c; (c = getopt_long(argc, argv, "n:D:t:s:b:d:", opts, NULL)) != -1;) {
+    int r = take_option(&s, c, optarg);
+    if (r)
+      return r < 0 ? cli_help(usage) : r;
   }
   if (optind + 1 != argc)
     return cli_usage(usage);
   const char *what = argv[optind];
   bool all = strcmp(what, "all") == 0, known = all;
-  static const struct {
-    const char *name;
-    int (*run)(const struct bench_options *, struct report *);
-  } benches[] = {{"ring", bench_ring}, {"sessions", bench_sessions}, {"map", bench_map},
-                 {"copy", bench_copy}, {"policy", bench_policy},     {"file", bench_file}};
   struct report r = {.n = 0};
   int bad = 0;
-  for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-    if (all || strcmp(benches[i].name, what) == 0) {
-      known = true;
-      bad |= benches[i].run(&o, &r);
-    }
+  for (size_t i = 0; i < ARRAY_LEN(benches); i++)
+    known |= strcmp(benches[i].name, what) == 0;
   if (!known)
     return cli_usage(usage);
-  report_print(&r, stdout, json);
+  stop_hold();
+  for (size_t i = 0; i < ARRAY_LEN(benches) && !stop_asked(); i++)
+    if ((all && !benches[i].apart) || strcmp(benches[i].name, what) == 0)
+      bad |= benches[i].run(&s.o, &r);
+  r.partial = stop_asked();
+  report_print(&r, stdout, s.form);
+  if (s.html)
+    bad |= write_html(&r, s.html);
   report_free(&r);
-  return bad ? EXIT_ERROR : EXIT_OK;
+  return bad || r.partial ? EXIT_ERROR : EXIT_OK;
 }

@@ -29,6 +29,7 @@ int cli_top(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_version(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_calibrate(int argc, char **argv);
 int cli_demo(int argc, char **argv);
 
 /* The options that every command takes. NULL: libdray's own precedence (DRAY_* then default) decides. */

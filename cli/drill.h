@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "bench/stage.h"
-#include "cli/hist.h"
+#include "bench/hist.h"
 
 struct drill {
   struct stage st;

@@ -21,7 +21,8 @@ static const struct {
     {"put", cli_put, "a file's bytes become a cell"},
     {"get", cli_get, "a cell's bytes become a file"},
     {"replay", cli_replay, "run a trace through real engines and verify every byte"},
-    {"bench", cli_bench, "measure: ring sessions map copy policy file"},
+    {"bench", cli_bench, "measure: ring sessions map copy policy mem kv file cxl"},
+    {"calibrate", cli_calibrate, "measure this machine for drayd, or say what has drifted"},
     {"doctor", cli_doctor, "is this machine fit for a mover? with the fix for what is not"},
     {"version", cli_version, "versions"},
     {"demo", cli_demo, NULL}, /* what deploy/demo.sh runs */

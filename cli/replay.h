@@ -8,7 +8,7 @@
 
 #include "bench/stage.h"
 #include "cli/cli.h"
-#include "cli/hist.h"
+#include "bench/hist.h"
 #include "cli/trace.h"
 
 #define REPLAY_TENANTS_MAX 64

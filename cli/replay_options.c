@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "bench/preset.h"
 #include "cli/replay.h"
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
@@ -31,42 +32,25 @@ static const char usage[] =
     "One that runs already (--socket):\n"
     "  --tenant NAME:TOKEN ..., --token-file FILE (one NAME:TOKEN a line)   as many as --tenants\n" CLI_OPTIONS_HELP;
 
-/* Pieces of a 512-token block: layers (or pages, or chunks) and bytes of each. */
-static const struct {
-  const char *name;
-  uint32_t segs;
-  uint64_t seg_bytes;
-} presets[] = {
-    {"llama8b", 32, 32 * KIB(64)}, /* 32 blocks of 16 tokens, 64 KiB a layer */
-    {"llama70b-tp8", 80, 32 * KIB(8)},
-    {"dsv3", 61, 8 * KIB(72)}, /* 8 blocks of 64 tokens */
-    {"lmcache", 2, MIB(32)},   /* 2 chunks of 256 tokens */
-    {"sglang", 8, MIB(8)},     /* 8 pages of 64 tokens */
-    {"mooncake", 1, MIB(64)},
-};
-
 #define PIECE 64u /* the smallest, and what all are multiples of */
 
+/* The pieces of a 512-token block, which is what a trace counts in. */
 static int shape(struct replay_options *o)
 {
-  for (size_t i = 0; i < ARRAY_LEN(presets); i++) {
-    if (strcmp(presets[i].name, o->preset) != 0)
-      continue;
-    uint64_t whole = presets[i].segs * presets[i].seg_bytes, bytes = presets[i].seg_bytes;
-    o->segs = presets[i].segs;
-    if (o->scale)
-      bytes = presets[i].seg_bytes / o->scale;
-    else
-      bytes = o->block_bytes / o->segs;
-    bytes -= bytes % PIECE;
-    if (bytes < PIECE) { /* as small as pieces get: fewer of them */
-      bytes = PIECE;
-      o->segs = (uint32_t)MAX_OF((o->scale ? whole / o->scale : o->block_bytes) / PIECE, (uint64_t)1);
-    }
-    o->seg_bytes = (uint32_t)bytes;
-    return 0;
+  const struct preset *p = preset_find(o->preset);
+  if (!p)
+    return cli_wrong("replay", "--preset: '%s' is none of " PRESET_NAMES, o->preset);
+  uint32_t per = 512 / p->tokens;
+  uint64_t whole = per * p->segs * p->seg_bytes, bytes = p->segs > 1 ? per * p->seg_bytes : p->seg_bytes;
+  o->segs = p->segs > 1 ? p->segs : per;
+  bytes = o->scale ? bytes / o->scale : o->block_bytes / o->segs;
+  bytes -= bytes % PIECE;
+  if (bytes < PIECE) { /* as small as pieces get: fewer of them */
+    bytes = PIECE;
+    o->segs = (uint32_t)MAX_OF((o->scale ? whole / o->scale : o->block_bytes) / PIECE, (uint64_t)1);
   }
-  return cli_wrong("replay", "--preset: '%s' is none of llama8b llama70b-tp8 dsv3 lmcache sglang mooncake", o->preset);
+  o->seg_bytes = (uint32_t)bytes;
+  return 0;
 }
 
 static int add_tenant(struct replay_options *o, const char *text, const char *where)

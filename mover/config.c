@@ -67,8 +67,6 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->socket = UNDER("dray.sock");
   c->admin = UNDER("admin.sock");
   c->socket_mode = 0660;
-  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  c->lanes = cpus > 4 ? 4 : cpus > 2 ? 2 : 1;
   c->log_level = LOG_INFO;
   c->auto_tenants = true;
   c->harden = true;
@@ -80,7 +78,6 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->pinned_max = GIB(64);
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
-  c->chunk_bytes = KIB(256);
   c->copy_measure = true;
   c->copy = copy_plan_default;
   c->tiers_n = 3;
@@ -353,7 +350,7 @@ int config_finish(struct config *c, struct err *e)
 {
   if (c->tiers_n == 0)
     return err_set(e, -EINVAL, "config: tiers: at least one tier is needed");
-  if (c->chunk_bytes < KIB(4) || c->chunk_bytes > MIB(16) || !is_aligned(c->chunk_bytes, KIB(4)))
+  if (c->chunk_bytes && (c->chunk_bytes < KIB(4) || c->chunk_bytes > MIB(16) || !is_aligned(c->chunk_bytes, KIB(4))))
     return err_set(e, -EINVAL, "config: chunk: need a multiple of 4 KiB in 4 KiB..16 MiB, have %llu bytes",
                    (unsigned long long)c->chunk_bytes);
   for (uint32_t i = 0; i < c->tiers_n; i++) {
@@ -392,9 +389,13 @@ int config_finish(struct config *c, struct err *e)
     if (r < 0)
       return r;
   }
-  if (c->policy.profiles.tuning.chunk_bytes)
-    c->chunk_bytes = align_up(c->policy.profiles.tuning.chunk_bytes, KIB(4));
+  /* what the configuration leaves open the calibration decides, and what that leaves open, we */
   const struct profile_tuning *tuning = &c->policy.profiles.tuning;
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  if (!c->chunk_bytes)
+    c->chunk_bytes = tuning->chunk_bytes ? align_up(tuning->chunk_bytes, KIB(4)) : KIB(256);
+  if (!c->lanes)
+    c->lanes = tuning->lanes ? tuning->lanes : cpus > 4 ? 4 : cpus > 2 ? 2 : 1;
   if (tuning->has_copy)
     c->copy = tuning->copy;
   else if (tuning->nt_min_bytes)

@@ -37,6 +37,7 @@ struct pool_profile {
 struct profile_tuning {
   uint64_t nt_min_bytes; /* copies of at least this many bytes are non-temporal */
   uint64_t chunk_bytes;  /* 64 KiB..16 MiB */
+  uint32_t lanes;        /* 1..64 */
   bool has_copy;         /* "copy": the crossovers, all of them */
   struct copy_plan copy;
 };

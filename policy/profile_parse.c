@@ -20,6 +20,7 @@ static const char *const tier_names[DRAY_TIER_COUNT] = {
 
 #define CHUNK_MIN KIB(64)
 #define CHUNK_MAX MIB(16)
+#define LANES_MAX 64u
 
 /* Where we are in the text: up to three keys deep. */
 struct parse {
@@ -264,6 +265,13 @@ static int parse_tuning(struct parse *p, json_t *o, struct profile_tuning *t)
     rc = parse_copy(p, v, &t->copy);
     t->has_copy = rc == 0;
     p->path[2] = NULL;
+  }
+  v = json_object_get(o, "lanes");
+  if (rc == 0 && v) {
+    p->path[1] = "lanes";
+    rc = parse_u32(p, v, &t->lanes);
+    if (rc == 0 && (t->lanes < 1 || t->lanes > LANES_MAX))
+      return parse_fail(p, "must be from 1 to 64");
   }
   v = json_object_get(o, "chunk_bytes");
   if (rc < 0 || !v)

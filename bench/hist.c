@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/hist.h"
+#include "bench/hist.h"
 
 #include "include/priv/bits.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Latencies in buckets a 64th wide: quantiles to 1.6 % whatever the range, and two can be added. Plain memory, to be
  * shared. */
-#ifndef CLI_HIST_H
-#define CLI_HIST_H
+#ifndef BENCH_HIST_H
+#define BENCH_HIST_H
 
 #include <stdint.h>
 

@@ -66,6 +66,17 @@ devices_rxe() {
   done
 }
 
+# one of two machines on one wire: 10.9.0.$GUEST_NODE, the other one's is GUEST_PEER
+devices_node() {
+  modprobe -a rdma_rxe rdma_ucm virtio_net || return 1
+  local i
+  i=$(ls /sys/class/net | grep -v lo | head -1)
+  ip link set "$i" up mtu 4200 2>/dev/null || ip link set "$i" up
+  ip addr add "10.9.0.$GUEST_NODE/24" dev "$i"
+  rdma link add rxe1 type rxe netdev "$i" || return 1
+  export GUEST_PEER=10.9.0.$((3 - GUEST_NODE)) GUEST_ADDRESS=10.9.0.$GUEST_NODE
+}
+
 # a file system with O_DIRECT, in memory
 disk_ext4() {
   modprobe ext4 && modprobe brd rd_nr=1 rd_size=98304

@@ -8,6 +8,8 @@
 # VARIANT   dax   /dev/dax of a static region (256 MiB, persistent memory) and a dynamic one (256 MiB, soft-reserved)
 #           cxl   one CXL Type-3 device (256 MiB, persistent) behind a host bridge
 #           rxe   two network cards on one wire, for soft RoCE
+#           two   two machines with a network card each on one wire; the command runs in both, GUEST_NODE is 1 and 2;
+#                 the second one's output comes on standard error; exit code: the first that is not 0
 #           none  nothing of that
 #   -t  hard limit in seconds (300)      -m  memory (per variant)      -c  processors (2)
 #   -b  a directory of the host that the guest sees, too, at the same path (/tmp and /run are the guest's own)
@@ -148,6 +150,20 @@ fi
 exec 9>&-
 [ $fetch = 0 ] || exit 0
 
+# ---- two machines: this script twice, over one wire of two datagram sockets ----
+
+if [ "$variant" = two ]; then
+  args=(-t "$limit" -c 1 -m "${mem:-1536}")
+  for s in "${shares[@]}"; do args+=(-b "$s"); done
+  (GUEST_NODE=2 GUEST_WIRE=$work/wire "$0" "${args[@]}" ${log:+-l "$log.2"} node -- "$@" 2>&1 | sed -u 's/^/[2] /' >&2) &
+  second=$!
+  code=0
+  GUEST_NODE=1 GUEST_WIRE=$work/wire "$0" "${args[@]}" ${log:+-l "$log"} node -- "$@" || code=$?
+  theirs=0
+  wait $second || theirs=$?
+  exit $((code ? code : theirs))
+fi
+
 # ---- this run's own part: what to do there; a second archive after the first ----
 
 mkdir -p "$work/own/job"
@@ -202,6 +218,11 @@ case $variant in
     for i in 0 1; do
       dev+=(-netdev "hubport,id=wire$i,hubid=0" -device "virtio-net-pci,netdev=wire$i,mac=52:54:00:00:00:0$((i + 1))")
     done
+    ;;
+  node)
+    { [ -n "${GUEST_WIRE:-}" ] && [ -n "${GUEST_NODE:-}" ]; } || die 2 'variant node is one of two: call it as variant two'
+    dev+=(-netdev "dgram,id=wire,local.type=unix,local.path=$GUEST_WIRE.$GUEST_NODE,remote.type=unix,remote.path=$GUEST_WIRE.$((3 - GUEST_NODE))"
+      -device "virtio-net-pci,netdev=wire,mac=52:54:00:00:00:0$GUEST_NODE")
     ;;
   none) ;;
   *) usage ;;

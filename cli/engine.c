@@ -109,7 +109,7 @@ static void judge(struct engine *g, const struct seat *s, uint64_t id, bool righ
 /* A BATCH over rows [0, n) of the arena. */
 static int batch(struct engine *g, struct seat *s, unsigned kind, uint32_t n)
 {
-  static const uint8_t ops[REPLAY_KINDS] = {DRAY_STAT, DRAY_GET, DRAY_MAP, DRAY_UNMAP, DRAY_PUT};
+  static const uint8_t ops[KIND_REQUEST] = {DRAY_STAT, DRAY_GET, DRAY_MAP, DRAY_UNMAP, DRAY_PUT};
   struct dray_cqe c;
   struct dray_sqe *q = dray_get_sqe(s->d);
   if (!q)
@@ -199,6 +199,7 @@ static bool count_read(struct engine *g, struct seat *s, const struct dray_item_
     out->hits_by_path[x->path % DRAY_PATH_COUNT]++;
   }
   out->got_bytes += x->bytes;
+  out->bytes_by_path[x->path % DRAY_PATH_COUNT] += x->bytes;
   return true;
 }
 
@@ -273,6 +274,7 @@ static int put_missing(struct engine *g, struct seat *s, const uint64_t *id, uin
       out->put_bytes += x->bytes;
       out->put_by_tier[x->tier % DRAY_TIER_COUNT]++;
       out->put_by_path[x->path % DRAY_PATH_COUNT]++;
+      out->bytes_by_path[x->path % DRAY_PATH_COUNT] += x->bytes;
     }
   }
   return 0;
@@ -310,16 +312,29 @@ static void seat_close(struct seat *s)
   free(s->there);
 }
 
-/* Until the request's time has come, by the trace's clock. */
-static void await_arrival(struct engine *g, uint64_t at_us)
+/* When request i is due; 0: when the one before is done. */
+static uint64_t due_at(const struct engine *g, uint32_t i)
 {
-  uint64_t due = g->out->begun_ns + (uint64_t)((double)at_us * 1000.0 * g->o->time_scale), now = stage_now_ns();
+  if (g->o->rate > 0)
+    return g->out->begun_ns + (uint64_t)((double)i * 1e9 / g->o->rate);
+  if (g->o->time_scale > 0)
+    return g->out->begun_ns + (uint64_t)((double)g->t->req[i].at_us * 1000.0 * g->o->time_scale);
+  return 0;
+}
+
+/* Until the request's time has come. When it counts from: a mover that falls behind does not hide it. */
+static uint64_t await_arrival(struct engine *g, uint64_t due)
+{
+  uint64_t now = stage_now_ns();
+  if (due == 0)
+    return now;
   if (now >= due) {
     g->out->late_ns = MAX_OF(g->out->late_ns, now - due);
-    return;
+    return due;
   }
   struct timespec t = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)};
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+  return due;
 }
 
 static int serve(struct engine *g, struct seat *s, const struct trace_request *q)
@@ -353,10 +368,13 @@ int engine_run(const struct replay_options *o, const struct trace *t, uint32_t e
     uint32_t k = trace_tenant(t, i, o->tenants);
     if (k % o->engines != engine)
       continue;
-    if (o->time_scale > 0)
-      await_arrival(&g, t->req[i].at_us);
+    uint64_t since = await_arrival(&g, due_at(&g, i));
     g.request = i + 1;
     r = serve(&g, &seat[k], &t->req[i]);
+    uint64_t took = stage_now_ns() - since;
+    hist_add(&ret->latency[KIND_REQUEST], took);
+    ret->tenant_ns[k] += took;
+    ret->tenant_blocks[k] += t->req[i].blocks;
     stat_add(&ret->progress, 1);
   }
   ret->ended_ns = stage_now_ns();

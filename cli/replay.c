@@ -199,6 +199,11 @@ static void merge(struct engine_result *sum, const struct engine_result *r)
   for (unsigned i = 0; i < DRAY_PATH_COUNT; i++) {
     sum->hits_by_path[i] += r->hits_by_path[i];
     sum->put_by_path[i] += r->put_by_path[i];
+    sum->bytes_by_path[i] += r->bytes_by_path[i];
+  }
+  for (unsigned i = 0; i < REPLAY_TENANTS_MAX; i++) {
+    sum->tenant_ns[i] += r->tenant_ns[i];
+    sum->tenant_blocks[i] += r->tenant_blocks[i];
   }
   for (unsigned i = 0; i < DRAY_REASON_COUNT; i++)
     sum->reason[i] += r->reason[i];

@@ -26,6 +26,7 @@ struct replay_options {
   uint64_t scale, block_bytes; /* 0: not given */
   uint32_t batch;
   double time_scale; /* 0: as fast as possible */
+  double rate;       /* requests/s, whatever the trace's clock says; 0: not given */
   bool self, map, crc, quiet;
   uint32_t named; /* tenants given with their tokens */
   struct replay_tenant tenant[REPLAY_TENANTS_MAX];
@@ -36,7 +37,7 @@ struct replay_options {
 bool replay_options(int argc, char **argv, struct replay_options *o, int *ret_code);
 
 /* What latencies are kept of. */
-enum { KIND_STAT, KIND_GET, KIND_MAP, KIND_UNMAP, KIND_PUT, REPLAY_KINDS };
+enum { KIND_STAT, KIND_GET, KIND_MAP, KIND_UNMAP, KIND_PUT, KIND_REQUEST, REPLAY_KINDS };
 
 /* What an engine process leaves in shared memory. Only `progress` is read while it runs. */
 struct engine_result {
@@ -46,10 +47,12 @@ struct engine_result {
   uint64_t got_bytes, put_bytes;
   uint64_t hits_by_tier[DRAY_TIER_COUNT], hits_by_path[DRAY_PATH_COUNT];
   uint64_t put_by_tier[DRAY_TIER_COUNT], put_by_path[DRAY_PATH_COUNT];
+  uint64_t bytes_by_path[DRAY_PATH_COUNT];
+  uint64_t tenant_ns[REPLAY_TENANTS_MAX], tenant_blocks[REPLAY_TENANTS_MAX]; /* in requests; of blocks wanted */
   uint64_t reason[DRAY_REASON_COUNT]; /* of items that were neither done nor merely missing */
   uint64_t late_ns;                   /* most behind the trace's clock */
   uint64_t begun_ns, ended_ns;
-  struct hist latency[REPLAY_KINDS]; /* ns, submit to seen, per directive */
+  struct hist latency[REPLAY_KINDS]; /* ns, submit to seen, per directive; of a request from when it was due */
   uint64_t wrong_tenant, wrong_id;   /* the first wrong block */
   char error[256];                   /* why it gave up */
 };

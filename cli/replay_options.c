@@ -27,6 +27,8 @@ static const char usage[] =
     "  --crc                     keep and check CRC32C\n"
     "  --time-scale X            arrivals at X times the trace's pace (1: as recorded; default 0: each as soon as the "
     "last is done)\n"
+    "  --rate N                  N requests a second instead; with either, a request's latency counts from when it was "
+    "due\n"
     "A mover of its own (--self, the default without --socket or DRAY_SOCKET), with dram, emulated cxl and disk:\n"
     "  --dram, --cxl, --disk SIZE  capacity (default and 'unbounded': all of the trace fits)\n"
     "One that runs already (--socket):\n"
@@ -101,12 +103,12 @@ static int take_count(const char *flag, const char *text, uint64_t max, uint32_t
   return 0;
 }
 
-static int take_ratio(const char *text, double *ret)
+static int take_ratio(const char *flag, const char *text, double *ret)
 {
   char *end;
   double v = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
   if (v < 0 || *end || !(v <= 1e6))
-    return cli_wrong("replay", "--time-scale: need a number in 0..1000000, have '%s'", text);
+    return cli_wrong("replay", "--%s: need a number in 0..1000000, have '%s'", flag, text);
   *ret = v;
   return 0;
 }
@@ -129,7 +131,8 @@ enum {
   OPT_BATCH,
   OPT_MAP,
   OPT_CRC,
-  OPT_TIME
+  OPT_TIME,
+  OPT_RATE
 };
 
 static const struct option opts[] = {{"synthetic", no_argument, NULL, OPT_SYNTHETIC},
@@ -150,6 +153,7 @@ static const struct option opts[] = {{"synthetic", no_argument, NULL, OPT_SYNTHE
                                      {"map", no_argument, NULL, OPT_MAP},
                                      {"crc", no_argument, NULL, OPT_CRC},
                                      {"time-scale", required_argument, NULL, OPT_TIME},
+                                     {"rate", required_argument, NULL, OPT_RATE},
                                      CLI_OPTIONS};
 
 /* What was said, beside the values: what excludes what. */
@@ -212,7 +216,9 @@ static int take_option(struct replay_options *o, struct said *said, int c, const
     o->crc = true;
     return 0;
   case OPT_TIME:
-    return take_ratio(arg, &o->time_scale);
+    return take_ratio("time-scale", arg, &o->time_scale);
+  case OPT_RATE:
+    return take_ratio("rate", arg, &o->rate);
   default:
     return cli_option(&o->cli, c, arg) ? 0 : cli_usage(usage);
   }
@@ -227,6 +233,8 @@ static int check(struct replay_options *o, const struct said *said)
     return cli_wrong("replay", "--requests and --seed belong to --synthetic");
   if (o->scale && o->block_bytes)
     return cli_wrong("replay", "--scale and --block-bytes exclude each other");
+  if (o->rate > 0 && o->time_scale > 0)
+    return cli_wrong("replay", "--rate and --time-scale exclude each other");
   if (o->self && o->cli.socket)
     return cli_wrong("replay", "--self and --socket exclude each other");
   if (!o->cli.socket && !(env && *env))

@@ -7,7 +7,7 @@
 #include "cli/table.h"
 #include "include/priv/bits.h"
 
-static const char *const kind_names[REPLAY_KINDS] = {"STAT", "GET", "MAP", "UNMAP", "PUT"};
+static const char *const kind_names[REPLAY_KINDS] = {"STAT", "GET", "MAP", "UNMAP", "PUT", "request"};
 
 static double percent(uint64_t part, uint64_t of)
 {
@@ -33,6 +33,23 @@ static uint64_t came_back(const struct replay_report *r)
 {
   const struct engine_result *s = r->sum;
   return r->o->map ? s->hits - s->hits_by_path[DRAY_PATH_MAP] : s->hits_by_tier[DRAY_TIER_DISK];
+}
+
+/* Jain's index over the tenants' blocks a second of service: 1 when all are served alike, 1/n when one has it all. */
+static double fairness(const struct replay_report *r)
+{
+  const struct engine_result *s = r->sum;
+  double sum = 0, squares = 0;
+  unsigned n = 0;
+  for (unsigned i = 0; i < r->o->tenants; i++) {
+    if (!s->tenant_ns[i])
+      continue;
+    double rate = (double)s->tenant_blocks[i] / (double)s->tenant_ns[i];
+    sum += rate;
+    squares += rate * rate;
+    n++;
+  }
+  return squares > 0 ? sum * sum / (n * squares) : 0;
 }
 
 /* By name, what is not 0. */
@@ -98,6 +115,8 @@ static json_t *make_json(const struct replay_report *r, const char *verdict)
   json_object_set_new(o, "put_by_path", counts(s->put_by_path, DRAY_PATH_COUNT, dray_path_name));
   json_object_set_new(o, "bytes_put", cli_u64(s->put_bytes));
   json_object_set_new(o, "bytes_got", cli_u64(s->got_bytes));
+  json_object_set_new(o, "bytes_by_path", counts(s->bytes_by_path, DRAY_PATH_COUNT, dray_path_name));
+  json_object_set_new(o, "fairness", json_real(fairness(r)));
   json_object_set_new(o, "bytes_verified", cli_u64(s->verified_bytes));
   json_object_set_new(o, "wrong_blocks", cli_u64(s->wrong));
   json_object_set_new(o, "came_back_from_disk", cli_u64(came_back(r)));
@@ -150,7 +169,7 @@ static void print_tiers(const json_t *tiers)
 
 static void print_people(const struct replay_report *r, const char *verdict)
 {
-  static const char *const head[] = {"BATCH of", ">directives", ">p50", ">p99", ">p99.9", ">max", NULL};
+  static const char *const head[] = {"BATCH of", ">n", ">p50", ">p99", ">p99.9", ">max", NULL};
   const struct engine_result *s = r->sum;
   const struct replay_options *p = r->o;
   double seconds = seconds_of(s);
@@ -170,13 +189,16 @@ static void print_people(const struct replay_report *r, const char *verdict)
          units_format_bytes(s->verified_bytes, c, sizeof c), (unsigned long long)s->wrong);
   print_counts("put to tier", s->put_by_tier, DRAY_TIER_COUNT, dray_tier_name);
   print_counts("put by path", s->put_by_path, DRAY_PATH_COUNT, dray_path_name);
+  print_counts("bytes by path", s->bytes_by_path, DRAY_PATH_COUNT, dray_path_name);
   print_counts("refused", s->reason, DRAY_REASON_COUNT, dray_reason_name);
   if (r->after)
     printf("%-14sdemoted %llu, evicted %llu; %llu came back from disk; %llu gone between STAT and %s\n", "the mover",
            (unsigned long long)rose(r, "demoted"), (unsigned long long)rose(r, "evicted"),
            (unsigned long long)came_back(r), (unsigned long long)s->vanished, p->map ? "MAP" : "GET");
-  if (p->time_scale > 0)
-    printf("%-14s%s behind the trace's clock at most\n", "pace", units_format_time(s->late_ns, a, sizeof a));
+  printf("%-14s%.3f over %u tenants (Jain's index of blocks a second of service)\n", "fairness", fairness(r),
+         p->tenants);
+  if (p->time_scale > 0 || p->rate > 0)
+    printf("%-14s%s behind the clock at most\n", "pace", units_format_time(s->late_ns, a, sizeof a));
   if (s->wrong)
     printf("%-14stenant %llu, block %llu\n", "first wrong", (unsigned long long)s->wrong_tenant + 1,
            (unsigned long long)s->wrong_id);

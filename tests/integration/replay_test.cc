@@ -222,6 +222,9 @@ TEST(Replay, BadFlagsExitTwo)
                                                        {"--synthetic", "--time-scale", "-1"},
                                                        {"--synthetic", "--time-scale", "nan"},
                                                        {"--synthetic", "--time-scale", "1x"},
+                                                       {"--synthetic", "--rate", "-1"},
+                                                       {"--synthetic", "--rate", "inf"},
+                                                       {"--synthetic", "--rate", "5", "--time-scale", "1"},
                                                        {"--synthetic", "--tenants", "2", "--socket", "s"}};
   for (auto args : wrong) {
     args.insert(args.begin(), "replay");
@@ -231,6 +234,26 @@ TEST(Replay, BadFlagsExitTwo)
       said += a + " ";
     EXPECT_EQ(r.code, 2) << said << r.err;
   }
+}
+
+TEST(Replay, ARateSpreadsTheRequestsAndTheirLatencyCountsFromWhenTheyWereDue)
+{
+  auto r = dray({"replay", "--synthetic", "--requests", "21", "--rate", "50", "--tenants", "2", "--json"});
+  Json j(r.out);
+  expect_ideal(r, j);
+  EXPECT_GE(json_real_value(json_object_get(j.o, "seconds")), 0.40) << "the last of 21 is due at 0.4 s";
+  json_t *request = json_object_get(json_object_get(j.o, "batch_latency_ns"), "request");
+  EXPECT_EQ(json_integer_value(json_object_get(request, "n")), 21);
+  EXPECT_GT(json_integer_value(json_object_get(request, "p50")), 0);
+  double fair = json_real_value(json_object_get(j.o, "fairness"));
+  EXPECT_GT(fair, 0);
+  EXPECT_LE(fair, 1.0 + 1e-9);
+  int64_t bytes = 0;
+  const char *path;
+  json_t *v;
+  json_object_foreach(json_object_get(j.o, "bytes_by_path"), path, v) bytes += json_integer_value(v);
+  EXPECT_EQ(bytes, json_integer_value(json_object_get(j.o, "bytes_put")) +
+                       json_integer_value(json_object_get(j.o, "bytes_got")));
 }
 
 TEST(Replay, TimeScaleSpreadsTheArrivals)

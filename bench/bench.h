@@ -43,5 +43,6 @@ int bench_policy(const struct bench_options *o, struct report *r);
 int bench_mem(const struct bench_options *o, struct report *r);
 int bench_cxl(const struct bench_options *o, struct report *r);
 int bench_kv(const struct bench_options *o, struct report *r);
+int bench_scale(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

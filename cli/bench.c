@@ -17,7 +17,7 @@
 #include "include/priv/cleanup.h"
 
 static const char usage[] =
-    "usage: dray bench ring|sessions|map|copy|policy|file|mem|kv|cxl|all [OPTIONS]\n"
+    "usage: dray bench ring|sessions|map|copy|policy|file|mem|kv|cxl|scale|all [OPTIONS]\n"
     "  -n, --rounds N            interleaved rounds (default: the bench's own)\n"
     "  -D, --time SECONDS        of one measurement\n"
     "      --quick               a look, not a figure\n"
@@ -34,7 +34,8 @@ static const char usage[] =
     "says),\n"
     "       --overwrite (--rw write or copy on a device that holds a mover's directory)\n"
     "  kv: --preset NAME (" PRESET_NAMES "), --rate REQUESTS/S\n"
-    "`all` is every one but cxl. Each starts a mover of its own where it needs one. copy needs 2 GiB of memory, kv "
+    "`all` is every one but cxl and scale. Each starts a mover of its own where it needs one. copy needs 2 GiB of "
+    "memory, kv "
     "thrice "
     "its request.\n"
     "^C ends after the round: what was measured is shown, marked partial, exit 1.\n";
@@ -208,7 +209,8 @@ static const struct {
   bool apart; /* not one of `all` */
 } benches[] = {{"ring", bench_ring, false}, {"sessions", bench_sessions, false}, {"map", bench_map, false},
                {"copy", bench_copy, false}, {"policy", bench_policy, false},     {"mem", bench_mem, false},
-               {"kv", bench_kv, false},     {"file", bench_file, false},         {"cxl", bench_cxl, true}};
+               {"kv", bench_kv, false},     {"file", bench_file, false},         {"cxl", bench_cxl, true},
+               {"scale", bench_scale, true}};
 
 static int write_html(const struct report *r, const char *path)
 {

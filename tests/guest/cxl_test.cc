@@ -55,6 +55,37 @@ TEST(GuestCxl, DoctorHasARowForEachDevice)
 
 /* Another process with a mapping of its own stands in for another host: there is one cache here, so what it cannot show
    is a stale line. */
+TEST(GuestCxl, BenchMeasuresTheDeviceUnlessAMoverHasIt)
+{
+  NEEDS("GUEST_DAX");
+  std::string path = "/dev/" + guest::dax();
+  const std::vector<std::string> args = {"bench", "cxl", "--device", path, "--quick", "--size", "2MiB", "--block-size",
+                                         "64KiB", "--threads", "2", "--rw", "read", "-n", "1", "--json"};
+  auto r = run::dray(args);
+  ASSERT_EQ(r.code, 0) << r.err;
+  run::Json j(r.out);
+  size_t i, good = 0;
+  json_t *x;
+  json_array_foreach(json_object_get(j.o, "results"), i, x)
+  {
+    std::string name = json_string_value(json_object_get(x, "name"));
+    double median = json_number_value(json_object_get(x, "median"));
+    if (name == "cxl.online")
+      good += median == 2 << 20 && std::string(json_string_value(json_object_get(x, "note"))) == "device-dax";
+    if (name == "cxl.read.2t" || name == "cxl.latency")
+      good += median > 0 && json_is_true(json_object_get(x, "verified"));
+  }
+  EXPECT_EQ(good, 3u) << r.out;
+  {
+    auto m = guest::mover({.capacity = "16MiB"});
+    ASSERT_TRUE(m->up()) << m->log();
+    r = run::dray(args);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("a mover has it"), std::string::npos) << r.err;
+  }
+  EXPECT_EQ(run::dray({"bench", "cxl", "--device", path, "--size", "1MiB"}).code, 1) << "no multiple of its align";
+}
+
 TEST(GuestCxl, AnotherHostsProcessReadsACellByItsLine)
 {
   NEEDS("GUEST_DAX");

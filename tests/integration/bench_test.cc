@@ -167,6 +167,25 @@ TEST(Bench, StoppedEarlyItShowsWhatItHasSaysPartialAndLeavesNothing)
   EXPECT_TRUE(std::filesystem::is_empty(work));
 }
 
+TEST(Bench, ScaleCountsWhatASessionAndACellTake)
+{
+  Scratch s;
+  Result r = dray({"bench", "scale", "--quick", "-n", "1", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  Json j(r.out);
+  for (const char *name : {"scale.sessions.cost.16", "scale.sessions.rss.16", "scale.sessions.fds.16", "scale.cells.stat.10000",
+                           "scale.cells.directory.10000"})
+    EXPECT_TRUE(verified(j, name)) << name;
+  std::ofstream(s.path("s.json")) << r.out;
+  std::string plot = "python3 " SOURCE_DIR "/bench/plot.py " + s.path("s.json") + " " + s.path("") + " && python3 " SOURCE_DIR
+                     "/bench/plot.py --lanes 6 10 11 " + s.path("");
+  if (system("python3 -c '' >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "python3 is not here: no plots";
+  ASSERT_EQ(system((plot + " >/dev/null").c_str()), 0);
+  for (const char *name : {"sessions-cost.svg", "sessions-rss.svg", "cells-stat.svg", "cells-bytes.svg", "lanes.svg"})
+    EXPECT_NE(kit::read_file(s.path(name)).find("<polyline"), std::string::npos) << name;
+}
+
 TEST(Bench, AFullDiskIsAnErrorAndNothingStays)
 {
   Scratch s;

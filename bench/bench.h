@@ -9,6 +9,7 @@
 #include "bench/report.h"
 
 #define BENCH_RIVALS_MAX 4u
+#define BENCH_IODEPTH_MAX 256u
 
 struct bench_options {
   uint32_t rounds;    /* 0: the bench's own */
@@ -19,6 +20,7 @@ struct bench_options {
   uint64_t cells;     /* map, directory */
   bool verify;        /* copy: look at every byte that was moved, in every round */
   bool versus;        /* file: also run fio */
+  uint32_t iodepth;   /* file: under way, 0: 32 */
   bool progress;
   /* mem, cxl */
   const char *device; /* a device-dax node, or a file on tmpfs, hugetlbfs, famfs */

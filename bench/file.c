@@ -15,12 +15,13 @@
 #include "include/priv/bits.h"
 
 #define DEPTH 32u
+#define DEPTH_MAX BENCH_IODEPTH_MAX
 #define WAKE 5u
 
 struct work {
   struct dray *d;
   struct dray_region g;
-  uint32_t block;
+  uint32_t block, depth;
   uint64_t cells;
   uint64_t *gen; /* which pattern each cell holds */
   uint64_t next_gen, salt;
@@ -45,14 +46,14 @@ static void submit_one(struct work *w, uint32_t slot, bool write, uint64_t cell)
   s->cookie = (uint64_t)slot << 48 | cell;
 }
 
-/* Runs for ms, or `most` directives, with DEPTH under way. MB/s, or -1. check: every cell in turn, with a pattern of
+/* Runs for ms, or `most` directives, with w->depth under way. MB/s, or -1. check: every cell in turn, with a pattern of
    its own that a read compares (costs CPU, so not when timed). */
 static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t most)
 {
   uint64_t start = stage_now_ns(), end = start + (uint64_t)ms * 1000000u, done = 0, sent = 0, under = 0;
   char *base = w->g.base;
-  uint32_t free_slot[DEPTH], free_n = DEPTH;
-  for (uint32_t i = 0; i < DEPTH; i++)
+  uint32_t free_slot[DEPTH_MAX], free_n = w->depth;
+  for (uint32_t i = 0; i < w->depth; i++)
     free_slot[i] = i;
   while (under || (sent < most && stage_now_ns() < end)) {
     bool more = sent < most && stage_now_ns() < end;
@@ -97,14 +98,14 @@ static double run(struct work *w, bool write, uint32_t ms, bool check, uint64_t 
 #define SMALL_CELLS 4096u
 static int bench_latency(const struct bench_options *o, const struct stage *st, struct report *r)
 {
-  struct work w = {.block = SMALL, .cells = SMALL_CELLS};
+  struct work w = {.block = SMALL, .depth = 1, .cells = SMALL_CELLS};
   uint32_t rounds = o->rounds ? o->rounds : o->quick ? 3 : 11, n = o->quick ? 200 : 2000;
   struct result *x = report_add(r, "file.latency.4k", "ns", true);
   struct hist *h = calloc(2, sizeof *h);
   w.gen = calloc(w.cells, sizeof *w.gen);
   w.d = stage_session(st, 64, 32);
-  int bad = !x || !h || !w.gen || dray_region_alloc(SMALL * DEPTH, false, &w.g) < 0 ||
-            dray_region_register(w.d, &w.g) < 0 || run(&w, true, 600000, true, w.cells) < 0;
+  int bad = !x || !h || !w.gen || dray_region_alloc(SMALL, false, &w.g) < 0 || dray_region_register(w.d, &w.g) < 0 ||
+            run(&w, true, 600000, true, w.cells) < 0;
   for (uint32_t i = 0; !bad && i <= rounds && !stop_asked(); i++) {
     memset(h, 0, sizeof *h);
     for (uint32_t k = 0; !bad && k < n; k++) {
@@ -146,7 +147,7 @@ static int fio_round(struct block_rows *x, const struct work *w, const char *fil
                      bool write, bool keep)
 {
   for (size_t e = 0; file && e < ARRAY_LEN(engines); e++) {
-    double v = fio_run(engines[e], file, bytes, write, w->block, ms);
+    double v = fio_run(engines[e], file, bytes, write, w->block, w->depth, ms);
     if (v < 0) {
       fprintf(stderr, "bench file: fio --ioengine=%s failed: --no-versus leaves it out\n", engines[e]);
       return -1;
@@ -157,13 +158,14 @@ static int fio_round(struct block_rows *x, const struct work *w, const char *fil
   return 0;
 }
 
-static void rows_finish(struct block_rows *x, struct report *r, bool good, const char *path)
+static void rows_finish(struct block_rows *x, struct report *r, uint32_t depth, bool good, const char *path)
 {
   for (int write = 0; write < 2; write++) {
     struct result *ours = write ? x->write : x->read, *y;
     char name[64];
     ours->path = path;
     ours->verified = good;
+    snprintf(ours->note, sizeof ours->note, "depth %u", depth);
     if (!x->fio[0][write].n)
       continue;
     ours->theirs = x->fio[0][write];
@@ -184,15 +186,15 @@ static void rows_finish(struct block_rows *x, struct report *r, bool good, const
 static int bench_block(const struct bench_options *o, const struct stage *st, uint32_t block, uint64_t bytes,
                        const char *fio_file, struct report *r, struct result *rd, struct result *wr)
 {
-  struct work w = {.block = block, .cells = bytes / block};
+  struct work w = {.block = block, .depth = o->iodepth ? o->iodepth : DEPTH, .cells = bytes / block};
   struct block_rows x = {.read = rd, .write = wr};
   uint32_t rounds = o->rounds  ? o->rounds
                     : o->quick ? 2
                                : 11,
            ms = o->quick ? 300 : (uint32_t)((o->seconds ? o->seconds : 1.0) * 1000);
   w.gen = calloc(w.cells, sizeof *w.gen);
-  w.d = stage_session(st, 64, 32);
-  if (!w.gen || dray_region_alloc((uint64_t)block * DEPTH, false, &w.g) < 0 || dray_region_register(w.d, &w.g) < 0)
+  w.d = stage_session(st, MAX_OF(64u, w.depth), 32);
+  if (!w.gen || dray_region_alloc((uint64_t)block * w.depth, false, &w.g) < 0 || dray_region_register(w.d, &w.g) < 0)
     return 1;
   memset(w.g.base, 0x5a, w.g.size);
   int bad = run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
@@ -213,7 +215,7 @@ static int bench_block(const struct bench_options *o, const struct stage *st, ui
     fputc('\n', stderr);
   /* what is on disk after all that must still be whole */
   bad = bad || run(&w, true, 600000, true, w.cells) < 0 || run(&w, false, 600000, true, w.cells) < 0 || w.wrong;
-  rows_finish(&x, r, !bad, dray_path_name(w.path));
+  rows_finish(&x, r, w.depth, !bad, dray_path_name(w.path));
   for (uint64_t i = 0; i < w.cells; i++) { /* the next block size starts empty */
     uint8_t key[16];
     stage_key(i, key);

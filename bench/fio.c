@@ -57,12 +57,14 @@ int fio_layout(const char *file, uint64_t bytes)
   return r;
 }
 
-double fio_run(const char *engine, const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t ms)
+double fio_run(const char *engine, const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t depth,
+               uint32_t ms)
 {
-  char name[256], size[64], bs[64], rt[64], by[64];
+  char name[256], size[64], bs[64], rt[64], by[64], iodepth[64];
   char *out = malloc(OUT);
   snprintf(name, sizeof name, "--filename=%s", file);
   snprintf(size, sizeof size, "--size=%llu", (unsigned long long)bytes);
+  snprintf(iodepth, sizeof iodepth, "--iodepth=%u", depth);
   snprintf(by, sizeof by, "--ioengine=%s", engine);
   snprintf(bs, sizeof bs, "--bs=%u", block);
   snprintf(rt, sizeof rt, "--runtime=%ums", ms);
@@ -74,7 +76,7 @@ double fio_run(const char *engine, const char *file, uint64_t bytes, bool write,
                   rt,
                   write ? "--rw=randwrite" : "--rw=randread",
                   by,
-                  "--iodepth=32",
+                  iodepth,
                   "--direct=1",
                   "--time_based",
                   "--norandommap",

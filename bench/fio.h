@@ -10,6 +10,7 @@
 bool fio_present(void);
 /* Lays the file out (bytes, written once). 0 or -1. */
 int fio_layout(const char *file, uint64_t bytes);
-/* random read or write of block bytes at depth 32, direct, by engine ("io_uring", "libaio"), for ms. MB/s, or -1. */
-double fio_run(const char *engine, const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t ms);
+/* random read or write of block bytes at that depth, direct, by engine ("io_uring", "libaio"), for ms. MB/s, or -1. */
+double fio_run(const char *engine, const char *file, uint64_t bytes, bool write, uint32_t block, uint32_t depth,
+               uint32_t ms);
 #endif

@@ -26,7 +26,8 @@ static const char usage[] =
     "1)\n"
     "      --no-versus           file: without fio\n"
     "      --dir DIR             file: the filesystem to measure (default: here)\n"
-    "      --cells N             map\n"
+    "      --iodepth N           file: under way (32)\n"
+    "      --cells N             map, scale\n"
     "      --rival NAME=COMMAND  copy: a program that does the same work in turns (bench/versus)\n"
     "  mem, cxl: -t, --threads N, --rw read|write|copy, -b, --block-size SIZE, -s, --size SIZE\n"
     "  cxl: -d, --device PATH (/dev/dax0.0, or a file on tmpfs, hugetlbfs, famfs), --link-gbps GB/S (default: what "
@@ -50,6 +51,7 @@ enum {
   OPT_NO_VERSUS,
   OPT_DIR,
   OPT_CELLS,
+  OPT_IODEPTH,
   OPT_RIVAL,
   OPT_RW,
   OPT_LINK,
@@ -75,6 +77,7 @@ static const struct option opts[] = {{"rounds", required_argument, NULL, 'n'},
                                      {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
                                      {"no-versus", no_argument, NULL, OPT_NO_VERSUS},
                                      {"dir", required_argument, NULL, OPT_DIR},
+                                     {"iodepth", required_argument, NULL, OPT_IODEPTH},
                                      {"cells", required_argument, NULL, OPT_CELLS},
                                      {"rival", required_argument, NULL, OPT_RIVAL},
                                      {"rw", required_argument, NULL, OPT_RW},
@@ -182,6 +185,11 @@ static int take_option(struct bench_say *s, int c, const char *arg)
     return units_count(arg, 2000, 1u << 28, &o->cells) < 0
                ? cli_wrong("bench", "--cells: need 2000..268435456, have '%s'", arg)
                : 0;
+  case OPT_IODEPTH:
+    if (units_count(arg, 1, BENCH_IODEPTH_MAX, &v) < 0)
+      return cli_wrong("bench", "--iodepth: need 1..%u, have '%s'", BENCH_IODEPTH_MAX, arg);
+    o->iodepth = (uint32_t)v;
+    return 0;
   case OPT_RIVAL:
     return take_rival(o, arg);
   case OPT_RW:

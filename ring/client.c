@@ -258,6 +258,10 @@ static int client_fetch(struct dray *d)
     return k;
   d->cached = (uint32_t)k;
   d->at = 0;
+  /* they are copies: the slots go back at once and together, since each store to that line costs the mover a miss. How
+     much may be under way is held by d->out, which falls as they are seen */
+  if (k)
+    wire_in_release(&d->cq, 0); /* [CQC] */
   return 0;
 }
 
@@ -278,7 +282,6 @@ const struct dray_cqe *dray_peek(struct dray *d)
       d->cache[0].epoch = d->epoch;
       d->cached = 1;
       d->at = 0;
-      d->made_up = true;
     }
   }
   if (UNLIKELY(d->cache[d->at].type == DRAY_TIER_STATE))
@@ -299,8 +302,6 @@ void dray_seen(struct dray *d)
   if (d->cache[d->at].path == DRAY_PATH_MAP && ++d->maps % CLIENT_MAPS == 0 && client_drain(d) < 0)
     d->dead = true;
   d->at++;
-  if (LIKELY(!d->made_up))
-    wire_in_release(&d->cq, d->cached - d->at); /* [CQC] */
 }
 
 static uint32_t client_ready(const struct dray *d)

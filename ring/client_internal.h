@@ -38,7 +38,6 @@ struct dray {
   uint16_t epoch;
   uint32_t maps; /* MAP completions seen */
   bool dead, fatal_told;
-  bool made_up; /* the cache holds a FATAL of our own, not the ring's */
   struct dray_msg_reply last;
   char tenant[DRAY_NAME_MAX];
   uint64_t session;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Birth and death: engines killed, stopped, silent; the mover drained, its worker killed; restarts. */
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,13 +14,16 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <set>
 
 #include "tests/kit/mover.h"
 
 using kit::Engine;
 using kit::Key;
 using kit::Mover;
+using kit::MoverOptions;
 using kit::say;
 
 namespace {
@@ -393,6 +398,70 @@ TEST(Life, KilledMoversLeaveNothingThatBlocksTheNext)
 }
 
 /* A pod's engine: process, IPC, network and mount namespaces of its own; only the socket's path is shared. */
+/* Each failure is of a later step than the one before; what the earlier ones made must be gone, and the next start not mind. */
+TEST(Life, AFailureAtAnyStepOfTheStartLeavesNothingBehind)
+{
+  namespace fs = std::filesystem;
+  char tmpl[] = "/tmp/dray-steps-XXXXXX";
+  ASSERT_NE(mkdtemp(tmpl), nullptr);
+  const std::string dir = tmpl;
+  auto names = [&](const std::string &sub) {
+    std::set<std::string> n;
+    std::error_code ec;
+    for (auto &f : fs::directory_iterator(sub, ec))
+      n.insert(f.path().filename());
+    n.erase("drayd.log");
+    n.erase("drayd.yaml");
+    return n;
+  };
+  /* something listens where /metrics would */
+  int busy = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in a = {};
+  socklen_t len = sizeof a;
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(busy, (struct sockaddr *)&a, sizeof a), 0);
+  ASSERT_EQ(listen(busy, 1), 0);
+  ASSERT_EQ(getsockname(busy, (struct sockaddr *)&a, &len), 0);
+  std::ofstream(dir + "/file") << "x";
+  const std::string tiers = "tiers:\n  - {name: dram, transport: memory, capacity: 16MiB}\n";
+  const struct {
+    const char *step;
+    std::string config;
+    const char *says;
+  } steps[] = {
+      {"the configuration", "lanes: none\n" + tiers, "lanes"},
+      {"the calibration", "calibration: /nonexistent/c.json\n" + tiers, "/nonexistent/c.json"},
+      {"the first device", "tiers:\n  - {name: cxl, transport: cxl, path: /nonexistent/d, capacity: 16MiB}\n", "/nonexistent"},
+      {"the last device", tiers + "  - {name: disk, transport: file, path: " + dir + "/file/disk, capacity: 16MiB}\n", "/file/disk"},
+      {"the socket", tiers + "socket: " + dir + "/file/dray.sock\n", "/file/dray.sock"},
+      {"the admin socket", tiers + "admin: " + dir + "/file/admin.sock\n", "/file/admin.sock"},
+      {"/metrics, by the worker", tiers + "metrics: 127.0.0.1:" + std::to_string(ntohs(a.sin_port)) + "\n", "metrics"},
+  };
+  const auto before = names(dir);
+  for (auto &s : steps) {
+    if (std::string(s.config).find("metrics:") != std::string::npos && !WITH_METRICS) /* built without */
+      continue;
+    MoverOptions o;
+    o.dir = dir;
+    o.config = s.config;
+    {
+      Mover m(o);
+      EXPECT_FALSE(m.up()) << s.step;
+      EXPECT_NE(m.log().find(s.says), std::string::npos) << s.step << ": " << m.log();
+    }
+    EXPECT_EQ(names(dir), before) << s.step;
+    unlink((dir + "/drayd.log").c_str());
+    o.config = tiers;
+    Mover next(o);
+    EXPECT_TRUE(next.up()) << "after a failure at " << s.step << ": " << next.log();
+    EXPECT_EQ(next.stop(), 0);
+    unlink((dir + "/drayd.log").c_str());
+  }
+  close(busy);
+  fs::remove_all(dir);
+}
+
 TEST(Life, EngineInNamespacesOfItsOwnIsServed)
 {
   Mover m;

@@ -334,8 +334,10 @@ static void lane_idle(struct lane *l)
     uint64_t slept = daemon_now_ns();
     epoll_wait(l->epoll, e, ARRAY_LEN(e), timeout);
     now = daemon_now_ns();
-    if (l->spin_ns) { /* woken at once: polling longer would have been cheaper; slept long: the polling was wasted */
-      if (now - slept < l->spin_ns)
+    if (l->spin_ns) {
+      /* woken so soon that polling, as long as it may be, would have seen it; slept long: the polling was wasted. With
+         a device at work news always comes soon, and a sleep costs it nothing */
+      if (now - slept < (l->flying ? l->spin_ns : (uint64_t)SPIN_MAX_NS))
         l->spin_ns = MIN_OF(l->spin_ns * 2, (uint64_t)SPIN_MAX_NS);
       else if (now - slept > 20 * l->spin_ns)
         l->spin_ns = MAX_OF(l->spin_ns / 2, (uint64_t)SPIN_MIN_NS);

@@ -94,6 +94,7 @@ struct slab_mem {
   int fd;           /* for engines, read-only to them (sealed, mode 0400 or O_RDONLY); -1 when hidden */
   uint64_t fd_off;  /* where the slab starts in fd */
   uint32_t unit;    /* the transport's own handle */
+  const void *far;  /* rdma: a peer's cell (transports/rdma/remote.h); else NULL */
 };
 
 /* What a persistent device remembers of one cell. */

@@ -75,10 +75,6 @@ static void lent_publish(struct link *k)
   struct rdma_dev *d = k->d;
   struct lent *l = k->coming;
   k->coming = NULL;
-  {
-    LOCKED(&d->lock);
-    l->gen = d->gen;
-  }
   l->older = (struct lent *)(uintptr_t)d->lent;
   word_publish(&d->lent, (uintptr_t)l);
   link_is_in(k);
@@ -94,8 +90,8 @@ static void heard_lent(struct link *k, const struct wire_lent *a)
   bool same = k->lease && a->lease == k->lease;
   if (k->lease && !same) {
     /* what we had there is gone, with what was to be wiped: all of the new is zero, and of slabs before it none is */
+    link_void(k);
     LOCKED(&d->lock);
-    d->gen++;
     wipes_forget(d);
   }
   k->lease = a->lease;
@@ -195,9 +191,15 @@ static void heard_hello(struct link *k, const void *msg, uint32_t n)
 
 static void heard_auth(struct link *k, const void *msg, uint32_t n)
 {
-  if (hail_welcomed(&k->hail, msg, n))
+  if (hail_welcomed(&k->hail, msg, n)) {
     link_drop(k, k->hail.why);
-  else if (k->d->dev.caps.capacity)
+    return;
+  }
+  if (k->known && k->known_epoch != k->hail.epoch)
+    link_void(k); /* it was restarted: the rkeys of its earlier self are refused by us already */
+  k->known = true;
+  k->known_epoch = k->hail.epoch;
+  if (k->d->dev.caps.capacity)
     ask_lend(k);
   else
     link_is_in(k); /* for its cells only */

@@ -144,6 +144,7 @@ static void path_look(struct rdma_lane *l, struct lane_path *p)
     p->qp = p->dial->qp;
     p->local_dev = p->dial->local_dev;
     p->remote_dev = p->dial->remote_dev;
+    p->gen = p->dial->gen;
     p->up = true;
     p->dying = false;
     p->ok_ns = l->now_ns;

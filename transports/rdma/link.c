@@ -130,6 +130,28 @@ static void data_tick(struct link *k, struct dial *l)
   }
 }
 
+static void data_lose(struct link *k, struct dial *l)
+{
+  /* the lane's: it is told, and what is out comes back flushed */
+  if (link_lose(&l->word, DIAL_UP, DIAL_LOST)) {
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+    ibv_modify_qp(l->qp, &a, IBV_QP_STATE);
+  }
+  lane_ring(&k->d->lane[l->lane]);
+}
+
+void link_void(struct link *k)
+{
+  link_set(&k->d->gen, link_see(&k->d->gen) + 1);
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++) {
+    struct dial *l = &k->data[i];
+    if (link_see(&l->word) != DIAL_NONE)
+      data_lose(k, l);
+    else if (l->step != STEP_IDLE)
+      data_drop(k, l);
+  }
+}
+
 static void data_event(struct link *k, struct dial *l, const struct rdma_cm_event *ev)
 {
   struct wire_join join = {.magic = 0};
@@ -138,18 +160,14 @@ static void data_event(struct link *k, struct dial *l, const struct rdma_cm_even
   int r = dial_event(k->d, l, ev, NULL, &join);
   if (r == 1) {
     backoff_reset(&l->backoff);
+    l->gen = link_see(&k->d->gen);
     link_set(&l->word, DIAL_UP);
     lane_ring(&k->d->lane[l->lane]);
   } else if (r < 0 && link_see(&l->word) == DIAL_NONE) {
     l->quiet = false;
     l->until_ns = 0; /* taken down by the next tick: its event is not acknowledged yet */
   } else if (r < 0) {
-    /* the lane's: it is told, and what is out comes back flushed */
-    if (link_lose(&l->word, DIAL_UP, DIAL_LOST)) {
-      struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
-      ibv_modify_qp(l->qp, &a, IBV_QP_STATE);
-    }
-    lane_ring(&k->d->lane[l->lane]);
+    data_lose(k, l);
   }
 }
 

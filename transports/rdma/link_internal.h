@@ -25,6 +25,8 @@ struct link {
   uint8_t phase; /* enum link_phase */
   uint64_t instance, next_id, heard_ns, asked_ns;
   uint32_t serial;
+  bool known; /* the peer has been spoken to, and this was its epoch */
+  uint32_t known_epoch;
   struct dial *data; /* [lane * paths + path] */
 
   pthread_mutex_t lock; /* calls */
@@ -40,6 +42,7 @@ struct link {
 
 void link_drop(struct link *k, const char *why);
 void link_is_in(struct link *k);
+void link_void(struct link *k); /* what the peer told us is not so any more */
 
 /* call.c */
 void calls_heard(struct link *k);

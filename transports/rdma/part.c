@@ -75,12 +75,15 @@ void lane_end(struct rdma_lane *l, uint32_t at)
 
 /* ---- out ---- */
 
-static uint32_t path_choose(struct rdma_lane *l)
+/* Only a connection made under the same understanding: a rkey from before the peer's restart, or from a lease that is
+   over, is never used on another, where it might mean something else. */
+static uint32_t path_choose(struct rdma_lane *l, uint32_t gen)
 {
   struct stripe_path s[ADDRESS_PATHS_MAX];
   bool full;
   for (uint32_t i = 0; i < l->d->paths; i++)
-    s[i] = (struct stripe_path){l->path[i].up, l->path[i].open, l->path[i].room, l->path[i].bytes};
+    s[i] = (struct stripe_path){l->path[i].up && l->path[i].gen == gen, l->path[i].open, l->path[i].room,
+                                l->path[i].bytes};
   return stripe_choose(s, l->d->paths, l->turn++, &full);
 }
 
@@ -108,14 +111,20 @@ static const struct lent_seg *lent_at(const struct lent *t, uint64_t off)
   return &t->seg[lo];
 }
 
+/* Where the slab is: in what the peer lent, or a cell of its own that it has named. */
+static const struct lent *lent_of(const struct rdma_lane *l, const struct xfer *x)
+{
+  return x->slab->far ? x->slab->far : (const struct lent *)(uintptr_t)word_see(&l->d->lent);
+}
+
 /* False: not now; it is as it was. */
-static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path, const struct lent *t)
+static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
 {
   struct part *pt = &l->part[i];
   const struct xfer *x = &l->x[pt->x].x;
   struct lane_path *p = &l->path[path];
   uint64_t off = x->slab->dev_off + x->slab_off + pt->off, slot = l->bounce_off + i * RDMA_PART_BYTES;
-  const struct lent_seg *s = lent_at(t, off);
+  const struct lent_seg *s = lent_at(lent_of(l, x), off);
   struct ibv_sge sge = verbs_mem_sge(&l->d->bounce_mem, slot, pt->bytes, p->local_dev);
   struct ibv_send_wr wr = {.wr_id = i,
                            .sg_list = &sge,
@@ -140,13 +149,13 @@ static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path, const stru
 }
 
 /* The next piece of the xfer, in a slot; a write's bytes are brought there. False: its memory cannot be read. */
-static bool part_cut(struct rdma_lane *l, uint32_t at, const struct lent *t, uint32_t *ret_part)
+static bool part_cut(struct rdma_lane *l, uint32_t at, uint32_t *ret_part)
 {
   struct xrec *r = &l->x[at];
   uint32_t i = l->part_free;
   struct part *pt = &l->part[i];
   uint64_t off = r->x.slab->dev_off + r->x.slab_off + r->cut, in_slot = l->bounce_off + i * RDMA_PART_BYTES;
-  const struct lent_seg *s = lent_at(t, off);
+  const struct lent_seg *s = lent_at(lent_of(l, &r->x), off);
   uint64_t n = MIN_OF(MIN_OF(r->x.bytes - r->cut, RDMA_PART_BYTES), s->off + s->s.bytes - off);
   /* bounce memory may have been registered in pieces, too */
   n = MIN_OF(n, l->d->bounce_mem.piece - in_slot % l->d->bounce_mem.piece);
@@ -190,14 +199,12 @@ static void cut_pop(struct rdma_lane *l)
 
 void lane_pump(struct rdma_lane *l)
 {
-  const struct lent *t = (const struct lent *)(uintptr_t)word_see(&l->d->lent);
-  if (!t)
-    return;
+  uint32_t gen = link_see(&l->d->gen);
   while (l->again_head != RDMA_NONE) {
     uint32_t i = l->again_head, at = l->part[i].x, next = l->part[i].next, path;
     struct xrec *r = &l->x[at];
-    bool stale = r->x.slab->unit != t->gen;
-    if (!stale && ((path = path_choose(l)) == STRIPE_NONE || !part_post(l, i, path, t)))
+    bool stale = r->x.slab->unit != gen;
+    if (!stale && ((path = path_choose(l, gen)) == STRIPE_NONE || !part_post(l, i, path)))
       return;
     l->again_head = next;
     if (next == RDMA_NONE)
@@ -212,18 +219,18 @@ void lane_pump(struct rdma_lane *l)
   while (l->cut_head != RDMA_NONE) {
     uint32_t at = l->cut_head, i, path;
     struct xrec *r = &l->x[at];
-    if (r->x.slab->unit != t->gen) /* what was there went with its lease */
+    if (r->x.slab->unit != gen) /* what was there went with its lease */
       xfer_fail(r, DRAY_PEER_STALE, ESTALE, r->cut);
     if (r->reason || r->cut == r->x.bytes) {
       cut_pop(l);
       lane_end(l, at);
       continue;
     }
-    if (l->part_free == RDMA_NONE || (path = path_choose(l)) == STRIPE_NONE)
+    if (l->part_free == RDMA_NONE || (path = path_choose(l, gen)) == STRIPE_NONE || !lent_of(l, &r->x))
       return;
-    if (!part_cut(l, at, t, &i))
+    if (!part_cut(l, at, &i))
       continue;
-    if (!part_post(l, i, path, t)) {
+    if (!part_post(l, i, path)) {
       again_push(l, i);
       return;
     }
@@ -247,7 +254,11 @@ static void part_landed(struct rdma_lane *l, uint32_t i)
 {
   struct part *pt = &l->part[i];
   struct xrec *r = &l->x[pt->x];
-  if (!pt->write && !r->reason) {
+  if (!pt->write && r->reason) { /* it fails already: these bytes are not brought */
+    r->bad_at = MIN_OF(r->bad_at, pt->off);
+    return;
+  }
+  if (!pt->write) {
     struct xfer_vec from = {slot_of(l, i), pt->bytes};
     struct xfer_done d;
     addr_copy(&(struct addr_how){.plan = &copy_plan_default,

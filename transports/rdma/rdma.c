@@ -15,6 +15,7 @@
 #include "include/priv/cleanup.h"
 #include "include/priv/order.h"
 #include "transports/rdma/rdma_internal.h"
+#include "transports/rdma/remote.h"
 #include "transports/stub.h"
 
 #define ADD_WAIT_MS 500u /* for what is being wiped */
@@ -197,7 +198,7 @@ static int rdma_slab_add(struct dev *dev, uint64_t bytes, struct err *e, struct 
     return err_set(e, rc, "pool %s: no free range of %llu bytes (%llu of capacity %llu in use)", d->name,
                    (unsigned long long)bytes, (unsigned long long)(d->map.used * RDMA_UNIT),
                    (unsigned long long)dev->caps.capacity);
-  *ret_mem = (struct slab_mem){.bytes = bytes, .dev_off = at * RDMA_UNIT, .fd = -1, .unit = d->gen};
+  *ret_mem = (struct slab_mem){.bytes = bytes, .dev_off = at * RDMA_UNIT, .fd = -1, .unit = link_see(&d->gen)};
   return 0;
 }
 
@@ -208,7 +209,7 @@ static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   (void)lent; /* never: no fd of it leaves */
   struct wipe *w = calloc(1, sizeof *w);
   LOCKED(&d->lock);
-  if (w && d->link && mem->unit == d->gen) {
+  if (w && d->link && mem->unit == link_see(&d->gen)) {
     w->off = mem->dev_off;
     w->bytes = mem->bytes;
     list_push_back(&d->wipes, &w->link);
@@ -238,6 +239,31 @@ static int rdma_quiesce(struct dev *dev, uint32_t deadline_ms)
   (void)deadline_ms;
   (void)dev;
   return 0;
+}
+
+struct link *remote_link(struct dev *dev)
+{
+  return rdma_of(dev)->link;
+}
+
+int remote_slab(struct dev *dev, const struct wire_seg *seg, uint32_t n, uint64_t len, struct slab_mem *ret_mem)
+{
+  struct lent *l = calloc(1, sizeof *l + n * sizeof(struct lent_seg));
+  if (!l)
+    return -ENOMEM;
+  for (uint32_t i = 0; i < n; i++) {
+    l->seg[i] = (struct lent_seg){l->bytes, seg[i]};
+    l->bytes += seg[i].bytes;
+  }
+  l->n = n;
+  *ret_mem = (struct slab_mem){.bytes = len, .fd = -1, .unit = link_see(&rdma_of(dev)->gen), .far = l};
+  return 0;
+}
+
+void remote_free(struct slab_mem *mem)
+{
+  free((void *)(uintptr_t)mem->far);
+  mem->far = NULL;
 }
 
 static const struct transport_cold rdma_cold = {

@@ -49,6 +49,7 @@ struct dial {
   /* handed to the lane */
   uint32_t word; /* [LINK] enum dial_word */
   uint8_t local_dev, remote_dev;
+  uint32_t gen; /* of the understanding that it was made under: rdma_dev.gen */
   struct ibv_qp *qp;
 };
 
@@ -59,7 +60,7 @@ struct lent_seg {
 };
 struct lent {
   struct lent *older;
-  uint32_t gen, n;
+  uint32_t n;
   uint64_t bytes;
   struct lent_seg seg[];
 };
@@ -97,7 +98,7 @@ struct lane_path {
   struct ibv_qp *qp;
   uint8_t local_dev, remote_dev;
   bool up, dying;
-  uint32_t open, room;
+  uint32_t open, room, gen;
   uint64_t bytes, ok_ns;
 };
 struct lane_cq {
@@ -138,7 +139,7 @@ struct rdma_dev {
   struct extent_map map;
   struct list wipes; /* extents that are to read as zero before anybody else has them */
   uint32_t wiping;   /* of them, with the one that is being asked for */
-  uint32_t gen;      /* of what is lent; [STAT]-like: written by the link thread under the lock */
+  uint32_t gen;      /* [LINK] rises when what the peer told us is void: another lease, another epoch */
 
   /* worker */
   bool prepared, started;

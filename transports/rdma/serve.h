@@ -24,15 +24,15 @@ struct serve_cell {
   uint64_t off, len; /* in the slab */
   uint8_t scope, taint, has_crc, tier;
   uint32_t crc;
-  uint64_t own[4]; /* the callee's */
+  struct dray_key mkey;
+  void *own; /* the callee's */
 };
 
 /* What the mover does for peers; called by the one thread. Reasons are enum dray_reason. */
 struct serve_cells {
   void *ctx;
   /* Asks the gate for that peer. OK: *ret_cell is filled and, with pin, stays where it is until unpin. */
-  unsigned (*find)(void *ctx, const struct wire_who *who, const uint8_t key[16], const struct dray_key *mkey, bool pin,
-                   struct serve_cell *ret_cell);
+  unsigned (*find)(void *ctx, const struct wire_resolve *q, bool pin, struct serve_cell *ret_cell);
   void (*unpin)(void *ctx, struct serve_cell *c);
   /* Room for a new cell. */
   unsigned (*reserve)(void *ctx, const struct wire_reserve *q, struct serve_cell *ret_cell);

@@ -11,7 +11,7 @@
 #include "include/priv/order.h"
 #include "transports/rdma/serve_internal.h"
 
-#define READS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#define READS IBV_ACCESS_REMOTE_READ
 #define WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define SLAB_KEEP_NS 30000000000ull /* a slab that nobody reads is deregistered after so long */
 
@@ -274,11 +274,7 @@ static void ask_wipe(void *ctx, struct talk *t, const struct wire_wipe *q, struc
 
 static unsigned ask_find(struct serve *s, const struct wire_resolve *q, bool pin, struct serve_cell *ret_cell)
 {
-  static const struct dray_key none;
-  bool has = memcmp(&q->mkey, &none, sizeof none) != 0;
-  if (!s->cfg.cells)
-    return DRAY_ABSENT;
-  return s->cfg.cells->find(s->cfg.cells->ctx, &q->who, q->key, has ? &q->mkey : NULL, pin, ret_cell);
+  return s->cfg.cells ? s->cfg.cells->find(s->cfg.cells->ctx, q, pin, ret_cell) : DRAY_ABSENT;
 }
 
 static void ask_resolve(void *ctx, struct talk *t, const struct wire_resolve *q, struct wire_resolved *a)
@@ -305,6 +301,7 @@ static void ask_resolve(void *ctx, struct talk *t, const struct wire_resolve *q,
   a->has_crc = c.has_crc;
   a->scope = c.scope;
   a->taint = c.taint;
+  a->mkey = c.mkey;
   a->lease_ms = s->host.lease_ms;
 }
 

@@ -108,7 +108,7 @@ static const char *resolved_check(const struct wire_resolved *m)
     return "RESOLVED without memory";
   if (!m->len || wire_segs_bytes(m->seg, m->n) != m->len)
     return "RESOLVED whose pieces are not its length";
-  return NULL;
+  return mkey_check(&m->mkey);
 }
 
 static const char *reserved_check(const struct wire_reserved *m)
@@ -179,6 +179,8 @@ static const char *body_check(const union wire_msg *m)
   case WIRE_RESOLVE:
   case WIRE_STAT: {
     const char *what = who_check(&m->resolve.who);
+    if (!what && (m->resolve.move > 1 || !is_zero(m->resolve.zero, sizeof m->resolve.zero)))
+      what = "a reserved field is not zero";
     return what ? what : mkey_check(&m->resolve.mkey);
   }
   case WIRE_RESOLVED:

@@ -149,6 +149,8 @@ struct wire_resolve {
   uint8_t key[16];
   struct wire_who who;
   struct dray_key mkey; /* all zero: none */
+  uint8_t move;         /* 1: to have it, not to read it: the gate asks another question */
+  uint8_t zero[7];
 };
 struct wire_resolved {
   struct wire_head h;
@@ -160,6 +162,7 @@ struct wire_resolved {
   uint32_t crc;
   uint32_t lease_ms; /* the bytes stay so long without a RELEASE */
   struct wire_seg seg[WIRE_SEGS_MAX];
+  struct dray_key mkey;
 };
 struct wire_handle { /* RELEASE, ABANDON */
   struct wire_head h;
@@ -253,8 +256,8 @@ WIRE_SIZE(wire_seg, 32);
 WIRE_SIZE(wire_segments, 32 + 24 * 32);
 WIRE_SIZE(wire_wipe, 48);
 WIRE_SIZE(wire_done, 32);
-WIRE_SIZE(wire_resolve, 24 + 16 + 128 + 6 * DRAY_AXIS_MAX);
-WIRE_SIZE(wire_resolved, 56 + 8 * 32);
+WIRE_SIZE(wire_resolve, 24 + 16 + 128 + 6 * DRAY_AXIS_MAX + 8);
+WIRE_SIZE(wire_resolved, 56 + 8 * 32 + 6 * DRAY_AXIS_MAX);
 WIRE_SIZE(wire_handle, 32);
 WIRE_SIZE(wire_reserve, 24 + 16 + 128 + 6 * DRAY_AXIS_MAX + 16);
 WIRE_SIZE(wire_reserved, 40 + 8 * 32);

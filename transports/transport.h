@@ -129,8 +129,8 @@ struct transport_cold {
   /* Opens the pool's device and fills ret_dev->caps. Runs in the keeper before the fork. -ENOENT, -EBUSY,
      -EINVAL, -EACCES, -ENODEV, -ENOSPC, -ENOMEM, each with a text that names the path and the fix. */
   int (*open)(const struct dev_config *cfg, struct err *e, struct dev **ret_dev);
-  /* In the worker, before its sandbox closes: opens what only files lead to. Once, before start (which does it itself
-     where nobody did). 0 or -errno with a text. */
+  /* In the worker, before its sandbox closes: loads what start will need and could not load any more then. 0 or -errno
+     with a text. */
   int (*prepare)(struct dev *d, struct err *e);
   /* After the fork, in the worker, before any hot op. */
   int (*start)(struct dev *d, struct err *e);
@@ -165,8 +165,9 @@ struct transport_cold {
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing
      that could be taken away. */
   int (*detach)(struct dev *d);
-  /* How many ways lead to it, and how many of them are open now. -ENOTSUP: it is on this machine. */
-  int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all);
+  /* How many ways lead to it, how many of them are open now, and a number that rises when what was there is lost (its
+     slabs answer PEER_STALE). -ENOTSUP: it is on this machine. */
+  int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
 };
 
 /* Hot ops. */

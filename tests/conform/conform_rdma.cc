@@ -58,7 +58,7 @@ public:
         if (getenv("CONFORM_SAY"))
           fprintf(stderr, "lender: %s\n", text);
       };
-      if (serve_open(&cfg, &e, &s) || serve_start(s)) {
+      if (serve_open(&cfg, &e, &s) || serve_start(s, &e)) {
         fprintf(stderr, "lender: %s\n", e.text);
         _exit(1);
       }

@@ -69,6 +69,15 @@ static void wipes_forget(struct rdma_dev *d)
   pthread_cond_broadcast(&d->freed);
 }
 
+/* What we had there is gone, with what was to be wiped: all of the new is zero, and of slabs before it none is. */
+static void lease_forget(struct link *k)
+{
+  link_void(k);
+  k->lease = 0;
+  LOCKED(&k->d->lock);
+  wipes_forget(k->d);
+}
+
 /* Everything is known of it: lanes may use it. */
 static void lent_publish(struct link *k)
 {
@@ -88,12 +97,8 @@ static void heard_lent(struct link *k, const struct wire_lent *a)
     return;
   }
   bool same = k->lease && a->lease == k->lease;
-  if (k->lease && !same) {
-    /* what we had there is gone, with what was to be wiped: all of the new is zero, and of slabs before it none is */
-    link_void(k);
-    LOCKED(&d->lock);
-    wipes_forget(d);
-  }
+  if (k->lease && !same)
+    lease_forget(k);
   k->lease = a->lease;
   if (same && d->lent) { /* rkeys of the same registration */
     link_is_in(k);
@@ -196,7 +201,7 @@ static void heard_auth(struct link *k, const void *msg, uint32_t n)
     return;
   }
   if (k->known && k->known_epoch != k->hail.epoch)
-    link_void(k); /* it was restarted: the rkeys of its earlier self are refused by us already */
+    lease_forget(k); /* it was restarted: what its earlier self told us means nothing, whatever the numbers say */
   k->known = true;
   k->known_epoch = k->hail.epoch;
   if (k->d->dev.caps.capacity)

@@ -23,8 +23,6 @@
 static void rdma_close(struct dev *dev)
 {
   struct rdma_dev *d = rdma_of(dev);
-  if (d->prepared)
-    verbs_close(&d->verbs);
   while (!list_empty(&d->wipes))
     free(LIST_OF(list_pop_front(&d->wipes), struct wipe, link));
   extent_map_deinit(&d->map);
@@ -104,20 +102,19 @@ static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **r
 
 static int rdma_prepare(struct dev *dev, struct err *e)
 {
-  struct rdma_dev *d = rdma_of(dev);
-  if (d->prepared)
-    return 0;
-  struct err why = {{0}};
-  int rc = verbs_open(&d->verbs, d->piece_max, &why);
-  if (rc)
-    return err_set(e, rc, "pool %s: %.400s", d->name, why.text);
-  rc = link_open(d, &d->link);
-  if (rc) {
-    verbs_close(&d->verbs);
-    return err_set(e, rc, "pool %s: /dev/infiniband/rdma_cm: %s: load rdma_ucm", d->name, strerror(-rc));
-  }
-  d->prepared = true;
+  (void)dev, (void)e;
+  verbs_load();
   return 0;
+}
+
+static int devices_open(struct rdma_dev *d, struct err *e)
+{
+  int rc = verbs_open(&d->verbs, d->piece_max, e);
+  if (rc)
+    return rc;
+  d->opened = true;
+  rc = link_open(d, &d->link);
+  return rc ? err_set(e, rc, "/dev/infiniband/rdma_cm: %s: load rdma_ucm", strerror(-rc)) : 0;
 }
 
 static void rdma_unstart(struct rdma_dev *d)
@@ -137,9 +134,9 @@ static void rdma_unstart(struct rdma_dev *d)
     free(l);
   }
   d->lent = 0;
-  if (d->prepared)
+  if (d->opened)
     verbs_close(&d->verbs);
-  d->prepared = false;
+  d->opened = false;
   d->dev.hot = &hot_dummy;
 }
 
@@ -147,15 +144,14 @@ static int rdma_start(struct dev *dev, struct err *e)
 {
   struct rdma_dev *d = rdma_of(dev);
   struct err why = {{0}};
-  int rc = rdma_prepare(dev, e);
-  if (rc)
-    return rc;
   d->lane = aligned_alloc(_Alignof(struct rdma_lane), d->lanes * sizeof *d->lane);
   void *bounce = mmap(NULL, d->lanes * d->lane_bounce, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   d->bounce = bounce == MAP_FAILED ? NULL : bounce;
   if (d->lane)
     memset((void *)d->lane, 0, d->lanes * sizeof *d->lane);
-  rc = d->lane && d->bounce ? guard_install() : -ENOMEM; /* the memory side may be punched, or bad */
+  int rc = d->lane && d->bounce ? guard_install() : -ENOMEM; /* the memory side may be punched, or bad */
+  if (!rc)
+    rc = devices_open(d, &why);
   if (!rc)
     rc = verbs_mem_reg(&d->verbs, d->bounce, d->lanes * d->lane_bounce, IBV_ACCESS_LOCAL_WRITE, &d->bounce_mem, &why);
   for (uint32_t i = 0; !rc && i < d->lanes; i++)
@@ -223,13 +219,14 @@ static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   free(w);
 }
 
-static int rdma_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all)
+static int rdma_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
 {
   struct rdma_dev *d = rdma_of(dev);
   if (d->link)
     link_paths(d->link, ret_open, ret_all);
   else
     *ret_open = 0, *ret_all = d->paths;
+  *ret_gen = link_see(&d->gen);
   return 0;
 }
 

@@ -142,7 +142,7 @@ struct rdma_dev {
   uint32_t gen;      /* [LINK] rises when what the peer told us is void: another lease, another epoch */
 
   /* worker */
-  bool prepared, started;
+  bool opened;
   struct verbs verbs;
   char *bounce;
   struct verbs_mem bounce_mem;

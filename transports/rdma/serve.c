@@ -63,9 +63,14 @@ static int serve_make(struct serve *s, struct err *e)
   s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (!s->handle || !s->slab || s->epoll < 0 || s->wake < 0)
     return err_set(e, -ENOMEM, "listen: out of memory or descriptors");
-  int rc = auth_key_read(cfg->key_file, &s->host.key, e);
-  if (!rc)
-    rc = verbs_open(&s->verbs, cfg->piece_max, e);
+  verbs_load();
+  return auth_key_read(cfg->key_file, &s->host.key, e);
+}
+
+static int serve_listen(struct serve *s, struct err *e)
+{
+  const struct serve_config *cfg = &s->cfg;
+  int rc = verbs_open(&s->verbs, cfg->piece_max, e);
   if (rc)
     return rc;
   s->events = rdma_create_event_channel();
@@ -86,7 +91,7 @@ int serve_open(const struct serve_config *cfg, struct err *e, struct serve **ret
     return err_set(e, -ENOMEM, "listen: out of memory");
   s->cfg = *cfg;
   s->epoll = s->wake = -1;
-  s->next_lease = 1;
+  s->next_lease = (uint64_t)cfg->epoch << 32 | 1; /* of another epoch is another's */
   list_init(&s->conns);
   pthread_mutex_init(&s->slabs_lock, NULL);
   int rc = serve_make(s, e);
@@ -140,12 +145,15 @@ static void *serve_main(void *arg)
   return NULL;
 }
 
-int serve_start(struct serve *s)
+int serve_start(struct serve *s, struct err *e)
 {
+  int rc = serve_listen(s, e);
+  if (rc)
+    return rc;
   s->now_ns = address_now_ns();
-  int rc = pthread_create(&s->thread, NULL, serve_main, s);
+  rc = pthread_create(&s->thread, NULL, serve_main, s);
   s->started = rc == 0;
-  return -rc;
+  return rc ? err_set(e, -rc, "listen: thread: %s", strerror(rc)) : 0;
 }
 
 void serve_close(struct serve *s)

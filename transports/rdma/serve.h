@@ -62,10 +62,11 @@ struct serve_stats {
 };
 
 struct serve;
-/* Opens devices and listens. Before the worker is closed in. 0 or -errno with a text. */
+/* Reads the key and loads what is needed. Before the worker is closed in. 0 or -errno with a text. cfg's strings live
+   until serve_start. */
 int serve_open(const struct serve_config *cfg, struct err *e, struct serve **ret_serve);
-/* Makes the thread. */
-int serve_start(struct serve *s);
+/* Opens devices, listens, makes the thread. 0 or -errno with a text. */
+int serve_start(struct serve *s, struct err *e);
 /* Ends everything and everybody's access. NULL is fine. */
 void serve_close(struct serve *s);
 /* The slab is going: peers reach it no more when this returns. Any thread. */

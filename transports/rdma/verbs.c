@@ -39,6 +39,13 @@ static int dev_open(struct verbs_dev *d, struct ibv_context *ctx, uint64_t piece
   return 0;
 }
 
+void verbs_load(void)
+{
+  struct ibv_device **list = ibv_get_device_list(NULL);
+  if (list)
+    ibv_free_device_list(list);
+}
+
 int verbs_open(struct verbs *v, uint64_t piece_max, struct err *e)
 {
   int n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine's verbs devices, and memory registered with them. All devices are opened once, in the worker, before its
- * sandbox closes; every connection of the process uses the same contexts and one protection domain per device.
+ * The machine's verbs devices, and memory registered with them. All devices are opened once, in the worker, when its
+ * sandbox has closed (the kernel refuses descriptors of before: its credentials are others then); every connection of
+ * the process uses the same contexts and one protection domain per device.
  */
 #ifndef TRANSPORTS_RDMA_VERBS_H
 #define TRANSPORTS_RDMA_VERBS_H
@@ -28,6 +29,8 @@ struct verbs {
   uint32_t n;
 };
 
+/* Loads the providers' libraries: what comes later opens device nodes and sysfs only. Before the sandbox closes. */
+void verbs_load(void);
 /* piece_max: registrations are cut to this although the device takes more (tests); 0: the device's. 0; -ENODEV: there
    is none; -errno with a text. Nothing is left open after a failure. */
 int verbs_open(struct verbs *v, uint64_t piece_max, struct err *e);

@@ -34,7 +34,7 @@ static const op_handler carry_out[DRAY_OP_COUNT] = {
 static bool moves_bytes(unsigned op)
 {
   return op == DRAY_PUT || op == DRAY_GET || op == DRAY_MAP || op == DRAY_MOVE || op == DRAY_COPY ||
-         op == DRAY_COMMIT || op == DRAY_PUBLISH || op == DRAY_FENCE;
+         op == DRAY_COMMIT || op == DRAY_PUBLISH || op == DRAY_FENCE || op == DRAY_STAT; /* STAT: of a peer */
 }
 static bool steps_left(const struct lane *l, const struct session *s)
 {

@@ -19,6 +19,9 @@ static const struct transport *const transports[] = {
     &transport_memory,
     &transport_cxl,
     &transport_file,
+#ifdef HAVE_RDMA
+    &transport_rdma,
+#endif
 };
 
 static const struct transport *backend_by_name(const char *name)
@@ -65,7 +68,13 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .copy = &cfg->copy,
                             .owner = t->owner,
                             .keep = t->keep,
-                            .coherence = t->coherence};
+                            .coherence = t->coherence,
+                            .node = cfg->node};
+    for (uint32_t k = 0; t->peer && k < cfg->peers_n; k++)
+      if (strcmp(cfg->peer[k].name, t->peer) == 0) {
+        dc.key_file = cfg->peer[k].key_file;
+        dc.timeout_ms = cfg->peer[k].timeout_ms;
+      }
     struct err inner = {{0}};
     r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
     if (r == 0 && t->fault) {
@@ -101,8 +110,8 @@ void backends_store_config(const struct config *cfg, struct dev *const dev[CONFI
                            struct store_config *ret_sc)
 {
   memset(ret_sc, 0, sizeof *ret_sc);
-  ret_sc->pools = n;
-  for (uint32_t i = 0; i < n; i++) {
+  ret_sc->pools = MIN_OF(n, cfg->pools_n);
+  for (uint32_t i = 0; i < ret_sc->pools; i++) {
     struct store_pool_config *p = &ret_sc->pool[i];
     const struct config_tier *t = &cfg->tier[i];
     snprintf(p->name, sizeof p->name, "%s", t->name);

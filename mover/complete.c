@@ -4,6 +4,7 @@
 
 #include "base/guard.h"
 #include "include/priv/bits.h"
+#include "mover/peer.h"
 #include "mover/admit.h"
 #include "mover/daemon.h"
 #include "mover/fill.h"
@@ -68,6 +69,8 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
   uint32_t item = t->item;
   if (t->kind == STEP_MOVE || t->kind == STEP_STAGE || t->kind == STEP_PUBLISH)
     quotas_spend(l, s->tenant, o->bytes); /* how much was not known when it began */
+  if (UNLIKELY(t->peer != NULL))
+    peer_step_end(l, t);
   if (t->from.slab)
     store_unpin(st, t->from);
   if (t->to.slab)
@@ -93,7 +96,7 @@ static unsigned settle_crc(struct step *t, struct outcome *o)
   o->flags |= DRAY_CRC_CHECKED;
   if (t->kind == STEP_PUT || t->kind == STEP_FILL) {
     t->cell.crc = crc;
-    return DRAY_REASON_OK;
+    return UNLIKELY(t->peer != NULL) && crc != t->facts.crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
   }
   return crc == t->facts.crc ? DRAY_REASON_OK : DRAY_CRC_MISMATCH;
 }
@@ -127,6 +130,10 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   struct store *st = l->d->store;
   struct cell_facts f;
   uint32_t now_ms = lane_ms(l);
+  if (UNLIKELY(t->there)) { /* listed by the peer, which has checked its CRC */
+    o->flags |= DRAY_CRC_CHECKED;
+    return DRAY_REASON_OK;
+  }
   unsigned r = settle_crc(t, o); /* of MOVE, PUBLISH and STAGE, too: a corrupted source must not become a good copy */
   if (r != DRAY_REASON_OK)
     return r;
@@ -180,6 +187,8 @@ static void complete_fence(struct lane *l, struct step *t)
 void complete_step(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;
+  if (UNLIKELY(t->peer != NULL) && !t->reason && peer_commits(l, t))
+    return;
   struct outcome o = {.path = t->path, .tier = t->tier, .detail = t->detail, .reason = t->reason};
   lane_refresh(l);
   if (t->kind == STEP_SYNC && t->job->req.sqe.op != DRAY_FENCE) {
@@ -200,6 +209,11 @@ void complete_step(struct lane *l, struct step *t)
   o.bytes = visible ? MIN_OF(t->cut, t->bad_at) : 0;
   if (UNLIKELY(o.reason == DRAY_POISONED || o.reason == DRAY_PAGE_LOST || o.reason == DRAY_IO_ERROR))
     poison_settle(l, t, &o); /* while its pins keep what was hit */
+  if (UNLIKELY(o.reason == DRAY_PEER_STALE) && t->from.slab && !t->peer) {
+    struct slot_mem gone; /* went with the lease of what a peer had lent */
+    store_slot_mem(st, t->from, &gone);
+    store_drop_copy(st, &t->facts, gone.pool);
+  }
   if (t->to.slab)
     store_discard(st, t->to);
   switch (o.reason) {

@@ -203,6 +203,8 @@ int config_set_tier(struct config *c, struct config_tier *t, const char *key, co
     return set_text(c, value, &t->path);
   if (strcmp(key, "owner") == 0)
     return set_text(c, value, &t->owner);
+  if (strcmp(key, "peer") == 0)
+    return set_text(c, value, &t->peer);
   if (strcmp(key, "keep") == 0)
     return set_word(name, value, keep_words, ARRAY_LEN(keep_words), &t->keep, e);
   if (strcmp(key, "coherence") == 0)
@@ -323,17 +325,52 @@ static int config_calibration(struct config *c, struct err *e)
   return r;
 }
 
-static int config_check_tier(const struct config *c, uint32_t i, struct err *e)
+static const struct config_peer *peer_of(const struct config *c, const char *name)
 {
-  const struct config_tier *t = &c->tier[i];
+  for (uint32_t i = 0; name && i < c->peers_n; i++)
+    if (strcmp(c->peer[i].name, name) == 0)
+      return &c->peer[i];
+  return NULL;
+}
+
+/* A pool that a peer lends, or, under the name remote, what the peer has. */
+static int check_rdma_tier(const struct config *c, struct config_tier *t, unsigned tier, struct err *e)
+{
+  const struct config_peer *p = peer_of(c, t->peer);
+#ifndef HAVE_RDMA
+  return err_set(e, -EINVAL,
+                 "config: tier %s: this drayd was built without RDMA (libibverbs-dev, librdmacm-dev, "
+                 "nettle-dev; -Drdma)",
+                 t->name);
+#endif
+  if (tier != DRAY_TIER_REMOTE_DRAM && tier != DRAY_TIER_REMOTE)
+    return err_set(e, -EINVAL, "config: tier %s: transport rdma is for remote_dram and remote", t->name);
+  if (!p)
+    return err_set(e, -EINVAL, "config: tier %s: peer '%s' is none of peers:", t->name, t->peer ? t->peer : "");
+  if (tier == DRAY_TIER_REMOTE && (t->capacity || t->fault))
+    return err_set(e, -EINVAL, "config: tier remote: it is what the peer has: no capacity, no fault");
+  if (tier == DRAY_TIER_REMOTE_DRAM && t->capacity < MIB(1))
+    return err_set(e, -EINVAL, "config: tier %s: capacity: need at least 1 MiB, have %llu bytes", t->name,
+                   (unsigned long long)t->capacity);
+  t->path = p->address;
+  return 0;
+}
+
+static int config_check_tier(struct config *c, uint32_t i, struct err *e)
+{
+  struct config_tier *t = &c->tier[i];
   unsigned tier = t->name ? dray_tier_by_name(t->name) : 0;
   if (!tier)
     return err_set(e, -EINVAL, "config: tier '%s': none of hbm dram numa_far cxl remote_dram disk remote",
                    t->name ? t->name : "");
   bool memory = t->transport && strcmp(t->transport, "memory") == 0,
        cxl = t->transport && strcmp(t->transport, "cxl") == 0, file = t->transport && strcmp(t->transport, "file") == 0;
-  if (!memory && !cxl && !file)
-    return err_set(e, -EINVAL, "config: tier %s: transport '%s': none of memory cxl file", t->name,
+  if (t->transport && strcmp(t->transport, "rdma") == 0) {
+    int r = check_rdma_tier(c, t, tier, e);
+    if (r < 0)
+      return r;
+  } else if (tier == DRAY_TIER_REMOTE || (!memory && !cxl && !file))
+    return err_set(e, -EINVAL, "config: tier %s: transport '%s': none of memory cxl file rdma", t->name,
                    t->transport ? t->transport : "");
   if (!memory && !t->path)
     return err_set(e, -EINVAL, "config: tier %s: path is missing", t->name);
@@ -401,7 +438,10 @@ int config_finish(struct config *c, struct err *e)
   else if (tuning->nt_min_bytes)
     c->copy.stream_min = MIN_OF(tuning->nt_min_bytes, COPY_NEVER);
   memset(c->policy.ladder, 0, sizeof c->policy.ladder);
-  for (uint32_t i = 0; i < c->tiers_n; i++) {
+  c->pools_n = c->tiers_n - (c->tiers_n && strcmp(c->tier[c->tiers_n - 1].name, "remote") == 0);
+  if (!c->pools_n)
+    return err_set(e, -EINVAL, "config: tiers: remote alone is none: at least one pool of our own is needed");
+  for (uint32_t i = 0; i < c->pools_n; i++) {
     c->policy.ladder[i] = (uint8_t)dray_tier_by_name(c->tier[i].name);
     if (c->tier[i].coherence != DEV_COHERENT) /* whatever the profile says */
       c->policy.profiles.tier[c->policy.ladder[i]].coherent = false;

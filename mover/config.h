@@ -18,10 +18,11 @@
 
 #define CONFIG_TIERS_MAX 8
 #define CONFIG_TENANTS_MAX 256
+#define CONFIG_PEERS_MAX 16
 
 struct config_tier {
   const char *name;      /* profile name: dram numa_far cxl disk */
-  const char *transport; /* memory cxl file */
+  const char *transport; /* memory cxl file rdma */
   const char *path;
   uint64_t capacity, slab_bytes, bounce_bytes;
   uint32_t depth;
@@ -30,7 +31,21 @@ struct config_tier {
   const char *owner;
   uint8_t keep;      /* enum dev_keep */
   uint8_t coherence; /* enum dev_coherence */
+  const char *peer;  /* rdma: one of `peers` */
+  bool local_only;   /* no peer is shown what is there */
   const char *fault; /* NULL: it works as well as it can; else the script by which it does not (tests) */
+};
+struct config_peer {
+  const char *name, *address; /* transports/rdma/address.h */
+  const char *key_file;       /* NULL: none */
+  uint32_t timeout_ms;        /* 0: the transport's own */
+};
+/* What peers may have of us. */
+struct config_listen {
+  const char *address; /* NULL: nothing; several: with commas between */
+  const char *key_file;
+  uint64_t lend;
+  uint32_t lease_ms;
 };
 struct config_tenant {
   const char *name;
@@ -49,7 +64,10 @@ struct config {
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;
   const char *metrics; /* address of /metrics; NULL: off */
-  uint32_t tiers_n, tenants_n;
+  uint32_t tiers_n, tenants_n, peers_n;
+  uint32_t pools_n; /* config_finish: of the tiers, those that are pools: all but `remote`, which is the last */
+  struct config_peer peer[CONFIG_PEERS_MAX];
+  struct config_listen listen;
   struct config_tier tier[CONFIG_TIERS_MAX];
   struct config_tenant tenant[CONFIG_TENANTS_MAX];
   uint32_t cells_max, leases_max;

@@ -12,11 +12,18 @@
 #include "mover/config_quota.h"
 
 struct file_tier {
-  char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence;
-  bool huge_pages, buffered, no_uring;
+  char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence,
+      *peer;
+  bool huge_pages, buffered, no_uring, local_only;
 };
 struct file_tenant {
   char *name, *token, *socket, *uid;
+};
+struct file_peer {
+  char *name, *address, *key_file, *timeout_ms;
+};
+struct file_listen {
+  char *address, *key_file, *lend, *lease_ms;
 };
 struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
@@ -30,6 +37,9 @@ struct file_config {
   struct file_tenant *tenants;
   unsigned tenants_count;
   struct file_limits *limits;
+  struct file_listen *listen;
+  struct file_peer *peers;
+  unsigned peers_count;
   struct file_quota *quotas;
   struct file_rate *rates;
   struct file_rule *rules;
@@ -41,10 +51,12 @@ struct file_config {
 #define FLAG(type, key) CYAML_FIELD_BOOL(#key, CYAML_FLAG_OPTIONAL, struct type, key)
 
 static const cyaml_schema_field_t tier_fields[] = {
-    TEXT(file_tier, name),      TEXT(file_tier, transport), TEXT(file_tier, path),       TEXT(file_tier, capacity),
-    TEXT(file_tier, slab_size), TEXT(file_tier, bounce),    TEXT(file_tier, depth),      TEXT(file_tier, numa_node),
-    TEXT(file_tier, owner),     TEXT(file_tier, fault),     FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
-    FLAG(file_tier, no_uring),  TEXT(file_tier, keep),      TEXT(file_tier, coherence),  CYAML_FIELD_END,
+    TEXT(file_tier, name),     TEXT(file_tier, transport),  TEXT(file_tier, path),
+    TEXT(file_tier, capacity), TEXT(file_tier, slab_size),  TEXT(file_tier, bounce),
+    TEXT(file_tier, depth),    TEXT(file_tier, numa_node),  TEXT(file_tier, owner),
+    TEXT(file_tier, fault),    FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
+    FLAG(file_tier, no_uring), TEXT(file_tier, keep),       TEXT(file_tier, coherence),
+    TEXT(file_tier, peer),     FLAG(file_tier, local_only), CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t tier_schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
@@ -59,6 +71,19 @@ static const cyaml_schema_field_t limits_fields[] = {
     TEXT(file_limits, sessions), TEXT(file_limits, sessions_per_tenant),
     TEXT(file_limits, regions),  TEXT(file_limits, pinned),
     TEXT(file_limits, items),    CYAML_FIELD_END,
+};
+static const cyaml_schema_field_t peer_fields[] = {
+    TEXT(file_peer, name),       TEXT(file_peer, address), TEXT(file_peer, key_file),
+    TEXT(file_peer, timeout_ms), CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t peer_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_peer, peer_fields)};
+static const cyaml_schema_field_t listen_fields[] = {
+    TEXT(file_listen, address),
+    TEXT(file_listen, key_file),
+    TEXT(file_listen, lend),
+    TEXT(file_listen, lease_ms),
+    CYAML_FIELD_END,
 };
 static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, node),
@@ -81,6 +106,10 @@ static const cyaml_schema_field_t top_fields[] = {
                          CONFIG_TIERS_MAX),
     CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, tenants,
                          &tenant_schema, 0, CONFIG_TENANTS_MAX),
+    CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, peers, &peer_schema, 0,
+                         CONFIG_PEERS_MAX),
+    CYAML_FIELD_MAPPING_PTR("listen", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, listen,
+                            listen_fields),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
                             limits_fields),
     CYAML_FIELD_SEQUENCE("quotas", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, quotas,
@@ -119,15 +148,18 @@ static void gather(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
 static int apply_tier(struct config *c, const struct file_tier *f, struct err *e)
 {
   struct config_tier *t = &c->tier[c->tiers_n];
-  *t = (struct config_tier){
-      .numa_node = -1, .huge_pages = f->huge_pages, .buffered = f->buffered, .no_uring = f->no_uring};
+  *t = (struct config_tier){.numa_node = -1,
+                            .huge_pages = f->huge_pages,
+                            .buffered = f->buffered,
+                            .no_uring = f->no_uring,
+                            .local_only = f->local_only};
   t->name = f->name ? config_own(c, f->name) : NULL;
   const struct {
     const char *key, *value;
-  } fields[] = {{"transport", f->transport}, {"path", f->path},          {"capacity", f->capacity},
-                {"slab_size", f->slab_size}, {"bounce", f->bounce},      {"depth", f->depth},
-                {"numa_node", f->numa_node}, {"owner", f->owner},        {"fault", f->fault},
-                {"keep", f->keep},           {"coherence", f->coherence}};
+  } fields[] = {{"transport", f->transport}, {"path", f->path},           {"capacity", f->capacity},
+                {"slab_size", f->slab_size}, {"bounce", f->bounce},       {"depth", f->depth},
+                {"numa_node", f->numa_node}, {"owner", f->owner},         {"fault", f->fault},
+                {"keep", f->keep},           {"coherence", f->coherence}, {"peer", f->peer}};
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     int r = fields[i].value ? config_set_tier(c, t, fields[i].key, fields[i].value, e) : 0;
     if (r < 0)
@@ -147,6 +179,46 @@ static int apply_tenant(struct config *c, const struct file_tenant *f, struct er
   if (!f->uid && !f->token && !f->socket)
     return err_set(e, -EINVAL, "config: tenant %s: needs a uid, a token or a socket, or nobody can be it", f->name);
   return config_add_tenant(c, f->name, f->token, f->socket, f->uid ? (int64_t)uid : -1, e);
+}
+
+static int apply_peer(struct config *c, const struct file_peer *f, struct err *e)
+{
+  uint64_t ms = 0;
+  if (!f->name || !*f->name || strlen(f->name) > 31 || !f->address)
+    return err_set(e, -EINVAL, "config: a peer needs a name of at most 31 bytes and an address");
+  for (uint32_t i = 0; i < c->peers_n; i++)
+    if (strcmp(c->peer[i].name, f->name) == 0)
+      return err_set(e, -EINVAL, "config: peer %s: given twice", f->name);
+  if (f->timeout_ms && units_count(f->timeout_ms, 1, 600000, &ms) < 0)
+    return err_set(e, -EINVAL, "config: peer %s: timeout_ms: '%s' is not a whole number in 1..600000", f->name,
+                   f->timeout_ms);
+  c->peer[c->peers_n] = (struct config_peer){.name = config_own(c, f->name),
+                                             .address = config_own(c, f->address),
+                                             .key_file = f->key_file ? config_own(c, f->key_file) : NULL,
+                                             .timeout_ms = (uint32_t)ms};
+  c->peers_n++;
+  return 0;
+}
+
+static int apply_listen(struct config *c, const struct file_listen *f, struct err *e)
+{
+  uint64_t ms = 0;
+  struct config_listen *l = &c->listen;
+  if (!f->address)
+    return err_set(e, -EINVAL, "config: listen: address is missing");
+#ifndef HAVE_RDMA
+  return err_set(e, -EINVAL,
+                 "config: listen: this drayd was built without RDMA (libibverbs-dev, librdmacm-dev, "
+                 "nettle-dev; -Drdma)");
+#endif
+  if (f->lend && units_bytes(f->lend, &l->lend) < 0)
+    return err_set(e, -EINVAL, "config: listen: lend: '%s' is not a size such as 64MiB", f->lend);
+  if (f->lease_ms && units_count(f->lease_ms, 500, 600000, &ms) < 0)
+    return err_set(e, -EINVAL, "config: listen: lease_ms: '%s' is not a whole number in 500..600000", f->lease_ms);
+  l->lease_ms = (uint32_t)ms;
+  l->address = config_own(c, f->address);
+  l->key_file = f->key_file ? config_own(c, f->key_file) : NULL;
+  return l->address ? 0 : -ENOMEM;
 }
 
 static int apply(struct config *c, const struct file_config *f, struct err *e)
@@ -189,6 +261,16 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     c->tiers_n = 0; /* the file's ladder replaces the default's whole */
   for (unsigned i = 0; i < f->tiers_count; i++) {
     int r = apply_tier(c, &f->tiers[i], e);
+    if (r < 0)
+      return r;
+  }
+  for (unsigned i = 0; i < f->peers_count; i++) {
+    int r = apply_peer(c, &f->peers[i], e);
+    if (r < 0)
+      return r;
+  }
+  if (f->listen) {
+    int r = apply_listen(c, f->listen, e);
     if (r < 0)
       return r;
   }

@@ -19,6 +19,7 @@
 #include "mover/keeper.h"
 #include "mover/loop.h"
 #include "mover/metrics.h"
+#include "mover/peer.h"
 #include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "ring/handshake.h"
@@ -75,6 +76,7 @@ static void on_slab_gone(void *ctx, uint32_t slab)
   }
   d->ever_lent[i / 64] &= ~(1ull << (i % 64));
   pthread_mutex_unlock(&d->lend_lock);
+  peers_slab_gone(d, slab);
   keeper_drop(d, KEEP_SLAB, slab);
 }
 
@@ -152,6 +154,8 @@ static int daemon_start(struct daemon *d, struct err *e)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
+  if (r == 0)
+    r = peers_start(d, e);
   d->lanes = r == 0 ? calloc(d->lanes_n, sizeof *d->lanes) : NULL;
   if (r == 0 && !d->lanes)
     r = -ENOMEM;
@@ -178,6 +182,7 @@ static void daemon_stop(struct daemon *d)
   }
   drain_stop(d);
   poison_unwatch(d);
+  peers_stop(d);
   d->store = store_free(d->store);
   quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)
@@ -210,7 +215,8 @@ int daemon_run(const struct worker_seed *seed)
   list_init(&d->inbox);
   list_init(&d->hello);
   list_init(&d->admins);
-  int r = daemon_harden(d, &e);
+  int r = peers_prepare(d, &e);
+  r = r ? r : daemon_harden(d, &e);
   r = r ? r : daemon_start(d, &e);
   if (r < 0) {
     log_line(&d->log, LOG_ERROR, "worker does not start: %s", e.text[0] ? e.text : strerror(-r));

@@ -51,12 +51,23 @@ struct fill_table {
   uint32_t next;
 };
 
+struct serve;
+struct serve_cells;
+
 struct daemon {
   const struct config *cfg;
   struct log log;
   struct store *store;
   struct dev *dev[CONFIG_TIERS_MAX];
   uint32_t devs_n;
+  struct dev *remote;  /* leads to a peer's cells; NULL: none */
+  struct serve *serve; /* answers peers; NULL: nobody may connect */
+  struct serve_cells *serve_cells;
+  char *serve_list;
+  struct peer_watch {
+    uint32_t open, gen;
+    bool lost; /* its cells are being forgotten */
+  } peer_watch[CONFIG_TIERS_MAX];
   struct dev *copy_dev; /* an addressable device: takes region-to-region copies */
   int32_t pool_of_tier[DRAY_TIER_COUNT];
   uint8_t usable_tiers;

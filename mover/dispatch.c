@@ -24,6 +24,7 @@ static void chunk_put(struct lane *l, struct chunk *c)
 
 static int chunk_submit(struct lane *l, struct step *t, struct chunk *c, struct dev *dev, struct xfer *x)
 {
+  x->deadline_ns = t->job->deadline_ns;
   x->cookie = (uint64_t)c->gen << 32 | (uint32_t)(c - l->chunks);
   int r = xfer_check(dev, x);
   bool large = t->bytes >= l->d->cfg->split_bytes && !dev->caps.asynchronous && x->op != XFER_SYNC;

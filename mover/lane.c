@@ -21,6 +21,7 @@
 #include "mover/admit.h"
 #include "mover/control.h"
 #include "mover/daemon.h"
+#include "mover/peer.h"
 #include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
@@ -153,6 +154,12 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
     break;
   case LANE_TIER:
     drain_tell(l, m);
+    break;
+  case LANE_PEER:
+    peer_answered(l, m->base);
+    break;
+  case LANE_LINK:
+    peers_tell(l, m);
     break;
   case LANE_STOP:
     l->stopping = true;
@@ -359,10 +366,12 @@ static void *lane_main(void *arg)
   sigdelset(&set, SIGBUS); /* a thread that copies must be able to take it */
   sigdelset(&set, SIGSEGV);
   pthread_sigmask(SIG_SETMASK, &set, NULL);
-  bool faulty = false;
-  for (uint32_t i = 0; i < l->d->cfg->tiers_n; i++)
+  bool faulty = false, verbs = false;
+  for (uint32_t i = 0; i < l->d->cfg->tiers_n; i++) {
     faulty |= l->d->cfg->tier[i].fault != NULL;
-  int r = l->d->cfg->harden ? sandbox_lane(faulty) : 0;
+    verbs |= l->d->cfg->tier[i].peer != NULL;
+  }
+  int r = l->d->cfg->harden ? sandbox_lane(faulty, verbs) : 0;
   if (r < 0 && r != -ENOTSUP)
     log_line(&l->d->log, LOG_ERROR, "lane %u: no filter of system calls: %s", l->idx, strerror(-r));
   while (!l->stopping || l->sessions_n) {

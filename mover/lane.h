@@ -44,6 +44,8 @@ enum lane_msg_kind {
   LANE_FORGET = 8, /* the last message about a quiet session: answered with CONTROL_GONE */
   LANE_POISON = 9, /* bad memory: id slab, off, size; every lane tells its own sessions */
   LANE_TIER = 10,  /* state of a tier: id, value: reason; every lane tells its own sessions */
+  LANE_PEER = 11,  /* a peer has answered: base is what was asked */
+  LANE_LINK = 12,  /* a link came or went: id tier, value: reason, seq: paths open << 16 | paths */
   LANE_STOP = 7,   /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mover/peer.h"
 #include "mover/loop.h"
 
 #include <errno.h>
@@ -189,7 +190,7 @@ int loop_run(struct daemon *d)
   uint64_t drain_until = 0;
   for (;;) {
     struct epoll_event e[64];
-    bool busy = d->draining || !list_empty(&d->hello) || !list_empty(&d->admins);
+    bool busy = peers_tick(d) || d->draining || !list_empty(&d->hello) || !list_empty(&d->admins);
     int n = epoll_wait(d->epoll, e, ARRAY_LEN(e), busy ? 200 : -1);
     if (n < 0 && errno != EINTR)
       return -errno;

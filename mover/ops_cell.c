@@ -8,8 +8,10 @@
 #include "mover/daemon.h"
 #include "mover/lane.h"
 #include "mover/grant.h"
+#include "mover/peer.h"
 #include "mover/session.h"
 #include "mover/step.h"
+#include "policy/gate.h"
 
 bool ops_put(const struct call *c, struct outcome *o)
 {
@@ -29,6 +31,8 @@ bool ops_put(const struct call *c, struct outcome *o)
     *o = outcome_refused(reason);
     return true;
   }
+  if (UNLIKELY(q->tier == DRAY_TIER_REMOTE) && peer_any(c->l))
+    return peer_put(c, &mem, mkey, o);
   ops_ask(c->l, c->s, c->j, mkey, c->w->len, NULL, &ask);
   policy_decide(&c->l->d->cfg->policy, &ask, &v);
   if (v.decision != POLICY_ADMIT) {
@@ -83,6 +87,13 @@ static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cel
   return true;
 }
 
+/* Is it the peer that is meant, or that may have what is not here? */
+static bool elsewhere(const struct call *c, unsigned tier, const struct outcome *missed)
+{
+  return peer_any(c->l) &&
+         (tier == DRAY_TIER_REMOTE || (tier == DRAY_TIER_ANY && missed && missed->status == DRAY_MISSED));
+}
+
 static void count_read(const struct call *c, const struct outcome *o, unsigned tier)
 {
   struct lane_stats *st = &c->l->stats;
@@ -124,7 +135,10 @@ bool ops_get(const struct call *c, struct outcome *o)
     *o = outcome_refused(reason);
     return true;
   }
-  if (find(c, q->arg, q->tier, &f, &slot, &v, o)) {
+  uint32_t mkey;
+  if (UNLIKELY(elsewhere(c, q->tier, NULL)) || find(c, q->arg, q->tier, &f, &slot, &v, o)) {
+    if (elsewhere(c, q->tier, o) && ops_mkey(c->s, q->arg, &mkey) == DRAY_REASON_OK)
+      return peer_get(c, &mem, mkey, o);
     count_read(c, o, 0);
     return true;
   }
@@ -180,6 +194,24 @@ bool ops_map(const struct call *c, struct outcome *o)
   return false;
 }
 
+/* The hottest copy of a cell that may be moved, for the peer. */
+static bool find_to_send(const struct call *c, struct cell_facts *f, struct slot_ref *slot, struct outcome *o)
+{
+  struct policy_ask ask;
+  slot->slab = 0;
+  unsigned r = store_find(c->l->d->store, c->s->tenant, c->w->key, DRAY_TIER_ANY, lane_ms(c->l), f, slot);
+  if (r == DRAY_REASON_OK) {
+    ops_ask(c->l, c->s, c->j, 0, f->len, f, &ask);
+    r = gate_change(&ask);
+  }
+  if (r == DRAY_REASON_OK && slot->slab)
+    return false;
+  if (slot->slab)
+    store_unpin(c->l->d->store, *slot);
+  *o = outcome_for(r == DRAY_REASON_OK ? DRAY_ABSENT : r);
+  return true;
+}
+
 bool ops_move(const struct call *c, struct outcome *o)
 {
   const struct dray_sqe *q = &c->j->req.sqe;
@@ -187,8 +219,12 @@ bool ops_move(const struct call *c, struct outcome *o)
   struct cell_facts f;
   struct slot_ref slot;
   /* arg is the tier to move from here, not a materialization key */
-  if (find(c, 0, (uint8_t)q->arg, &f, &slot, &v, o))
-    return true;
+  bool out = UNLIKELY(q->tier == DRAY_TIER_REMOTE) && peer_any(c->l);
+  if (out ? find_to_send(c, &f, &slot, o)
+          : UNLIKELY(elsewhere(c, q->arg, NULL)) || find(c, 0, (uint8_t)q->arg, &f, &slot, &v, o))
+    return !out && elsewhere(c, q->arg, o) ? peer_bring(c, o) : true;
+  if (out)
+    return peer_send(c, &f, slot, o);
   if (!slot.slab || v.route == ROUTE_NONE) {
     *o = slot.slab ? outcome_ok : outcome_for(DRAY_ABSENT);
     if (slot.slab) {
@@ -232,8 +268,8 @@ bool ops_stat(const struct call *c, struct outcome *o)
   struct cell_facts f;
   struct slot_ref slot;
   unsigned tier = c->j->req.sqe.tier;
-  if (find(c, 0, PIN_NONE, &f, &slot, &v, o))
-    return true;
+  if (UNLIKELY(elsewhere(c, tier, NULL)) || find(c, 0, PIN_NONE, &f, &slot, &v, o))
+    return elsewhere(c, tier, o) ? peer_stat(c, o) : true;
   unsigned at = 0;
   for (unsigned i = f.copies; i > 0; i--) { /* the hottest, or the one asked for */
     unsigned t = store_pool(c->l->d->store, f.copy[i - 1].pool)->tier;

@@ -10,6 +10,7 @@
 #include "include/priv/bits.h"
 #include "mover/daemon.h"
 #include "mover/lane.h"
+#include "mover/peer.h"
 #include "mover/session.h"
 #include "mover/step.h"
 
@@ -56,6 +57,15 @@ static int room_found(struct lane *l, struct step *t)
       complete_step(l, t);
       return -1;
     }
+    return 1;
+  }
+  if (UNLIKELY(t->peer != NULL)) {
+    if (!to.mem->base) {
+      t->reason = DRAY_UNSUPPORTED;
+      complete_step(l, t);
+      return -1;
+    }
+    peer_source(l, t, (char *)to.mem->base + to.off);
     return 1;
   }
   /* PUT, FILL: from the engine's memory */

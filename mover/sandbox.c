@@ -77,6 +77,18 @@ static void filter_no_exec(struct filter *f, long nr)
   filter_add(f, (struct sock_filter)RETURN(SECCOMP_RET_ALLOW));
 }
 
+/* ioctl with the one request that verbs' own descriptors know (RDMA_VERBS_IOCTL), and no other: they were opened before
+   the files were closed to us, so nothing else that the process holds answers to it. */
+#define VERBS_REQUEST 0xc0181b01u
+static void filter_verbs(struct filter *f)
+{
+  filter_add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4));
+  filter_add(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARG_LOW(1)));
+  filter_add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERBS_REQUEST, 1, 0));
+  filter_add(f, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
+  filter_add(f, (struct sock_filter)RETURN(SECCOMP_RET_ALLOW));
+}
+
 /* Sanitizers and coverage make calls and open files of their own. */
 #ifdef DRAY_INSTRUMENTED
 #define INSTRUMENTED true
@@ -94,7 +106,7 @@ static int filter_install(const struct filter *f)
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
-int sandbox_lane(bool faulty)
+int sandbox_lane(bool faulty, bool verbs)
 {
   static const long calls[] = {
       SYS_futex,        SYS_epoll_pwait,     SYS_epoll_ctl,   SYS_io_uring_enter,  SYS_read,
@@ -124,6 +136,8 @@ int sandbox_lane(bool faulty)
                                       SYS_rt_sigqueueinfo};
   for (size_t i = 0; faulty && i < ARRAY_LEN(faulty_calls); i++)
     filter_answer(&f, faulty_calls[i], SECCOMP_RET_ALLOW);
+  if (verbs && !faulty)
+    filter_verbs(&f);
   filter_no_exec(&f, SYS_mmap);
   filter_no_exec(&f, SYS_mprotect);
   filter_add(&f, (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS));
@@ -215,6 +229,14 @@ static int files_restrict(const struct config *cfg)
     r = files_allow(rules, read_only[i], FS_READ);
   for (uint32_t i = 0; r == 0 && i < cfg->tiers_n; i++)
     r = files_allow(rules, cfg->tier[i].path, FS_TREE & known);
+  bool verbs = cfg->listen.address != NULL;
+  for (uint32_t i = 0; i < cfg->tiers_n; i++)
+    verbs |= cfg->tier[i].peer != NULL;
+  /* opened afterwards: to descriptors of before, verbs say that the credentials are others now */
+  if (r == 0 && verbs)
+    r = files_allow(rules, "/dev/infiniband", (FS_FILE | LANDLOCK_ACCESS_FS_READ_DIR) & known);
+  if (r == 0 && verbs)
+    r = files_allow(rules, "/sys/class", FS_READ);
   if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
     r = -errno;
   return r;

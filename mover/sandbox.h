@@ -24,6 +24,6 @@ int sandbox_worker(const struct config *cfg, char *missing, size_t size);
 /* Lane thread, once it is set up: only the system calls that moving bytes takes, none that makes memory executable;
    any other kills the worker, and the keeper says so. 0 or -errno; -ENOTSUP in an instrumented build (sanitizers and
    coverage make calls of their own). faulty: a tier has a fault script, which
-   poisons memory and waits by timers. */
-int sandbox_lane(bool faulty);
+   poisons memory and waits by timers. verbs: a tier is a peer's; then ioctl with verbs' one request is allowed. */
+int sandbox_lane(bool faulty, bool verbs);
 #endif

@@ -26,7 +26,7 @@ enum step_kind {
   STEP_FILL = 7,    /* a fill that could not be frozen: commit a copy of it */
   STEP_SYNC = 8,    /* FENCE */
 };
-enum step_state { STEP_ROOM = 1, STEP_CUT = 2, STEP_FLY = 3 };
+enum step_state { STEP_ROOM = 1, STEP_CUT = 2, STEP_FLY = 3, STEP_ASK = 4 /* a peer: in no queue */ };
 
 struct step {
   struct list link; /* job->steps */
@@ -71,6 +71,10 @@ struct step {
   uint8_t make;          /* QUOTA_DEMOTE, QUOTA_EVICT: room is made before it grows */
   uint16_t quota_reason; /* of the first pool that refused it for a quota's sake; 0: none did */
   uint32_t rule, quota_rule;
+
+  /* peer.h */
+  struct peer_ask *peer; /* what is asked of it, or held there; NULL: it is all here */
+  bool there;            /* the cell is the peer's: nothing is to be committed here */
 
   /* demotion */
   struct cell_facts victim;

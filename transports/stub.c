@@ -6,6 +6,11 @@ int stub_start(struct dev *d, struct err *e)
   (void)d, (void)e;
   return 0;
 }
+int stub_prepare(struct dev *d, struct err *e)
+{
+  (void)d, (void)e;
+  return 0;
+}
 void stub_stop(struct dev *d)
 {
   (void)d;
@@ -62,6 +67,12 @@ int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven)
 int stub_detach(struct dev *d)
 {
   (void)d;
+  return -ENOTSUP;
+}
+
+int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+{
+  (void)d, (void)ret_open, (void)ret_all, (void)ret_gen;
   return -ENOTSUP;
 }
 

@@ -37,7 +37,8 @@ enum dev_isolation {
 /* What the configuration says of a pool; strings live as long as the device. */
 struct dev_config {
   const char *name;             /* pool name, for errors */
-  const char *path;             /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL */
+  const char *path;             /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL;
+                                   rdma: addresses of the peer, transports/rdma/address.h */
   uint64_t capacity;            /* bytes; 0: all there is (cxl device or file) */
   uint32_t lanes;               /* 1..64 */
   uint32_t depth;               /* file: xfers in flight per lane, 1..1024 */
@@ -50,6 +51,10 @@ struct dev_config {
   const char *owner;            /* cxl single device or file: tenant that owns it; "shared": published cells only */
   uint8_t keep;                 /* enum dev_keep: cxl single device or file */
   uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
+  const char *node;             /* rdma: this node's name, as the peer sees it */
+  const char *key_file;         /* rdma: NULL: none, and the peer must be on this host */
+  uint32_t timeout_ms;          /* rdma: of an xfer without a deadline; 0: 5000 */
+  uint64_t piece_max;           /* rdma: bytes of one registration at most, for tests; 0: the device's own limit */
 };
 
 /* Who keeps the caches of the hosts that share a device in step. */
@@ -89,6 +94,7 @@ struct slab_mem {
   int fd;           /* for engines, read-only to them (sealed, mode 0400 or O_RDONLY); -1 when hidden */
   uint64_t fd_off;  /* where the slab starts in fd */
   uint32_t unit;    /* the transport's own handle */
+  const void *far;  /* rdma: a peer's cell (transports/rdma/remote.h); else NULL */
 };
 
 /* What a persistent device remembers of one cell. */
@@ -123,6 +129,9 @@ struct transport_cold {
   /* Opens the pool's device and fills ret_dev->caps. Runs in the keeper before the fork. -ENOENT, -EBUSY,
      -EINVAL, -EACCES, -ENODEV, -ENOSPC, -ENOMEM, each with a text that names the path and the fix. */
   int (*open)(const struct dev_config *cfg, struct err *e, struct dev **ret_dev);
+  /* In the worker, before its sandbox closes: loads what start will need and could not load any more then. 0 or -errno
+     with a text. */
+  int (*prepare)(struct dev *d, struct err *e);
   /* After the fork, in the worker, before any hot op. */
   int (*start)(struct dev *d, struct err *e);
   /* In the worker: no hot op follows. Everything in flight has been polled. */
@@ -156,6 +165,9 @@ struct transport_cold {
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing
      that could be taken away. */
   int (*detach)(struct dev *d);
+  /* How many ways lead to it, how many of them are open now, and a number that rises when what was there is lost (its
+     slabs answer PEER_STALE). -ENOTSUP: it is on this machine. */
+  int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
 };
 
 /* Hot ops. */
@@ -188,6 +200,7 @@ struct dev {
 extern const struct transport transport_memory;
 extern const struct transport transport_cxl;
 extern const struct transport transport_file;
+extern const struct transport transport_rdma; /* where the build has it: HAVE_RDMA */
 
 /* Puts an opened device, before start, behind one that goes wrong as the script says (transports/fault/script.h); inner
    is the new device's on success. 0, -EINVAL (the script, with a text), -ENOMEM. */

@@ -41,6 +41,7 @@ struct xfer {
   const struct slab_mem *slab; /* READ, WRITE: from slab_add, alive until the done record */
   const struct xfer_vec *vec;  /* memory side (COPY: destination); array and memory alive until the done record */
   const struct xfer_vec *src;  /* COPY: source */
+  uint64_t deadline_ns;        /* CLOCK_MONOTONIC; 0: none. A transport over a network ends it by then, DEADLINE */
   const void *next;            /* where the xfer after this one will read: a hint, any value, never touched */
 };
 

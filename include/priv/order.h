@@ -14,6 +14,7 @@
  *   [STOP]  stop_raise -> stop_see, a flag between threads
  *   [REF]   ref_get / ref_put, acq_rel on the last put
  *   [LEASE] lease_owner_set (under the table's lock) -> lease_owner_see: rows are read only by who sees itself
+ *   [LINK]  link_set, link_lose -> link_see: who owns a data connection of the RDMA transport, link thread or lane
  *   [HINT]  hint_set under a lock -> hint_read without: only where to prefetch, never what to believe
  */
 #ifndef PRIV_ORDER_H
@@ -128,6 +129,21 @@ static inline void lease_owner_set(uint32_t *word, uint32_t v)
 static inline uint32_t lease_owner_see(const uint32_t *word)
 {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* [LINK] what was written before belongs to who sees the new state */
+static inline void link_set(uint32_t *word, uint32_t v)
+{
+  __atomic_store_n(word, v, __ATOMIC_RELEASE);
+}
+static inline uint32_t link_see(const uint32_t *word)
+{
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+/* From one state to another, unless the other side was faster. */
+static inline bool link_lose(uint32_t *word, uint32_t from, uint32_t to)
+{
+  return __atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 /* [HINT] */

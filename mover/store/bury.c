@@ -72,6 +72,12 @@ void store_pool_close(struct store *s, uint32_t pool)
   }
 }
 
+void store_pool_reopen(struct store *s, uint32_t pool)
+{
+  LOCKED(&s->pool[pool].lock);
+  s->pool[pool].closed = false;
+}
+
 bool store_pool_idle(struct store *s, uint32_t pool)
 {
   struct pool *p = &s->pool[pool];

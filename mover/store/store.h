@@ -322,6 +322,8 @@ void store_bad_sums(struct store *s, struct bad_sums *ret_sums);
 /* From now on nothing new goes there (TIER_DRAINING), and slabs that are or become empty are given back, with bad
    memory in them or not. Again: those that became empty meanwhile. */
 void store_pool_close(struct store *s, uint32_t pool);
+/* Closed and idle: takes new cells again. */
+void store_pool_reopen(struct store *s, uint32_t pool);
 /* Nothing of its device is used any more. */
 bool store_pool_idle(struct store *s, uint32_t pool);
 

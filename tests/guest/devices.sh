@@ -55,15 +55,30 @@ devices_cxl() {
   export GUEST_DAX
 }
 
+# two devices whose packets truly go over the wire: without the rules the kernel hands them over in passing
 devices_rxe() {
   modprobe -a rdma_rxe rdma_ucm virtio_net || return 1
-  local n=1 i
+  local n=1 i ifs=()
   for i in $(ls /sys/class/net | grep -v lo); do
     ip link set "$i" up mtu 4200 2>/dev/null || ip link set "$i" up
     ip addr add 10.9.0.$n/24 dev "$i"
+    echo 1 >"/proc/sys/net/ipv4/conf/$i/accept_local"
+    echo 0 >"/proc/sys/net/ipv4/conf/$i/rp_filter"
     rdma link add "rxe$n" type rxe netdev "$i" || return 1
+    ifs[n]=$i
     n=$((n + 1))
   done
+  echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+  for n in 1 2; do
+    local o=$((3 - n))
+    ip neigh add 10.9.0.$o dev "${ifs[n]}" lladdr "$(cat "/sys/class/net/${ifs[o]}/address")"
+    ip route add 10.9.0.$o dev "${ifs[n]}" src 10.9.0.$n table 10$n
+    ip rule add pref $n iif lo oif "${ifs[n]}" to 10.9.0.$o lookup 10$n
+    ip rule add pref $((n + 2)) iif lo from 10.9.0.$n to 10.9.0.$o lookup 10$n
+  done
+  ip rule add pref 10 lookup local
+  ip rule del pref 0
+  export GUEST_IF1=${ifs[1]} GUEST_IF2=${ifs[2]}
 }
 
 # one of two machines on one wire: 10.9.0.$GUEST_NODE, the other one's is GUEST_PEER

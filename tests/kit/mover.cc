@@ -197,14 +197,14 @@ struct dray_cqe Engine::one()
   memset(&c, 0, sizeof c);
   if (dray_submit(d) < 0)
     return c;
-  do { /* a tier's state is not what was asked */
+  do { /* a tier's or a link's state is not what was asked */
     if (dray_wait(d, 1, 10000) < 1) {
       memset(&c, 0, sizeof c);
       return c;
     }
     c = *dray_peek(d);
     dray_seen(d);
-  } while (c.type == DRAY_TIER_STATE);
+  } while (c.type == DRAY_TIER_STATE || c.type == DRAY_LINK_STATE);
   return c;
 }
 

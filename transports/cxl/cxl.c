@@ -128,6 +128,7 @@ static const struct transport_cold cxl_cold = {
     .name = "cxl",
     .tier_default = DRAY_TIER_CXL,
     .open = cxl_open,
+    .prepare = stub_prepare,
     .start = cxl_start,
     .stop = addr_dev_stop,
     .quiesce = stub_quiesce,
@@ -140,5 +141,6 @@ static const struct transport_cold cxl_cold = {
     .index_scan = cxl_index_scan,
     .index_bad = cxl_index_bad,
     .detach = cxl_detach,
+    .paths = stub_paths,
 };
 const struct transport transport_cxl = {&cxl_cold, &hot_addressable};

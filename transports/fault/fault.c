@@ -158,11 +158,23 @@ static int fault_detach(struct dev *dev)
   return f->inner->cold->detach(f->inner);
 }
 
+static int fault_prepare(struct dev *dev, struct err *e)
+{
+  struct fault_dev *f = fault_of(dev);
+  return f->inner->cold->prepare(f->inner, e);
+}
+static int fault_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+{
+  struct fault_dev *f = fault_of(dev);
+  return f->inner->cold->paths(f->inner, ret_open, ret_all, ret_gen);
+}
+
 static const struct transport_cold fault_cold = {
     .size = sizeof(struct transport_cold),
     .name = "fault",
     .tier_default = 0,
     .open = stub_open, /* fault_wrap() makes one */
+    .prepare = fault_prepare,
     .start = fault_start,
     .stop = fault_stop,
     .quiesce = fault_quiesce,
@@ -175,6 +187,7 @@ static const struct transport_cold fault_cold = {
     .index_scan = fault_index_scan,
     .index_bad = fault_index_bad,
     .detach = fault_detach,
+    .paths = fault_paths,
 };
 
 int fault_check(const char *script, struct err *e)

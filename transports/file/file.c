@@ -306,6 +306,7 @@ static const struct transport_cold file_cold = {
     .name = "file",
     .tier_default = DRAY_TIER_DISK,
     .open = file_open,
+    .prepare = stub_prepare,
     .start = file_start,
     .stop = file_stop,
     .quiesce = file_quiesce,
@@ -318,5 +319,6 @@ static const struct transport_cold file_cold = {
     .index_scan = file_index_scan,
     .index_bad = stub_index_bad,
     .detach = stub_detach,
+    .paths = stub_paths,
 };
 const struct transport transport_file = {&file_cold, &hot_uring};

@@ -136,6 +136,7 @@ static const struct transport_cold memory_cold = {
     .name = "memory",
     .tier_default = DRAY_TIER_DRAM,
     .open = memory_open,
+    .prepare = stub_prepare,
     .start = addr_dev_start,
     .stop = addr_dev_stop,
     .quiesce = stub_quiesce,
@@ -148,5 +149,6 @@ static const struct transport_cold memory_cold = {
     .index_scan = stub_index_scan,
     .index_bad = stub_index_bad,
     .detach = stub_detach,
+    .paths = stub_paths,
 };
 const struct transport transport_memory = {&memory_cold, &hot_addressable};

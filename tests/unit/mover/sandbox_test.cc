@@ -39,7 +39,7 @@ int Inside(const std::function<int()> &enter, const std::function<int()> &act)
   waitpid(pid, &status, 0);
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
-int Lane() { return sandbox_lane(false); }
+int Lane() { return sandbox_lane(false, false); }
 constexpr int kUnavailable = 77;
 
 #define SKIP_UNLESS_FILTERED()                                                                                         \
@@ -106,7 +106,16 @@ TEST(SandboxLane, MemoryNeverBecomesExecutable)
 TEST(SandboxLane, TheFaultTransportsCallsAreThereOnlyWhenAsked)
 {
   SKIP_UNLESS_FILTERED();
-  EXPECT_EQ(Inside([] { return sandbox_lane(true); }, [] { return syscall(SYS_ioctl, -1, 0, 0) < 0 ? 0 : 1; }), 0);
+  EXPECT_EQ(Inside([] { return sandbox_lane(true, false); }, [] { return syscall(SYS_ioctl, -1, 0, 0) < 0 ? 0 : 1; }), 0);
+}
+
+TEST(SandboxLane, OfIoctlOnlyTheOneRequestOfVerbsAndOnlyWhenAsked)
+{
+  SKIP_UNLESS_FILTERED();
+  auto verbs = [] { return sandbox_lane(false, true); };
+  EXPECT_EQ(Inside(verbs, [] { return syscall(SYS_ioctl, -1, 0xc0181b01u, 0) < 0 ? 0 : 1; }), 0);
+  EXPECT_EQ(Inside(verbs, [] { return syscall(SYS_ioctl, -1, 0xc0181b02u, 0) < 0 ? 0 : 1; }), -SIGSYS);
+  EXPECT_EQ(Inside(Lane, [] { return syscall(SYS_ioctl, -1, 0xc0181b01u, 0) < 0 ? 0 : 1; }), -SIGSYS);
 }
 
 class SandboxWorker : public ::testing::Test {

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two movers on two soft RoCE devices: a's engines use what b has and lends. */
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <random>
+
+#include "tests/guest/guest.h"
+
+using kit::Engine;
+using kit::EngineOptions;
+using kit::Mover;
+using kit::say;
+
+namespace {
+constexpr uint64_t kSmall = 4096, kMid = 64 << 10;
+using Clock = std::chrono::steady_clock;
+std::string Name(int i) { return "c" + std::to_string(i); }
+double Since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+class GuestRdma : public ::testing::Test {
+protected:
+  void SetUp() override
+  {
+    if (guest::shell("ibv_devinfo | grep -q PORT_ACTIVE") != 0)
+      GTEST_SKIP() << "no verbs device with a port that is up";
+    key_ = Key("peer.key", "0123456789abcdef0123456789abcdef");
+  }
+  std::string Key(const std::string &name, const std::string &text)
+  {
+    std::string path = scratch_.path(name);
+    std::ofstream(path) << text << "\n";
+    chmod(path.c_str(), 0600);
+    return path;
+  }
+  static std::vector<std::string> Tenants() { return {"red:r-token", "blue:b-token"}; }
+  std::unique_ptr<Mover> B(const std::string &more = "", const std::string &dram = "")
+  {
+    kit::MoverOptions o;
+    o.config = "node: b\nlanes: 1\ncopy_plan: builtin\ntiers:\n  - {name: dram, transport: memory, capacity: 64MiB, slab_size: 4MiB" + dram +
+               "}\nlisten: {address: '10.9.0.2', key_file: " + key_ + ", lend: 32MiB, lease_ms: 2000}\n" + more;
+    o.tenants = Tenants();
+    return std::make_unique<Mover>(o);
+  }
+  std::unique_ptr<Mover> A(const std::string &address = "10.9.0.1>10.9.0.2", const std::string &key = "",
+                           const std::string &dram = "32MiB")
+  {
+    kit::MoverOptions o;
+    o.config = "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address + "', key_file: " +
+               (key.empty() ? key_ : key) + ", timeout_ms: 2000}\ntiers:\n  - {name: dram, transport: memory, capacity: " +
+               dram + ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB}\n"
+               "  - {name: remote, transport: rdma, peer: b}\n";
+    o.tenants = Tenants();
+    return std::make_unique<Mover>(o);
+  }
+  // Connected: a STAT is answered by the peer, with whatever it has to say.
+  static bool Connected(Engine &e, double seconds = 15)
+  {
+    auto t = Clock::now();
+    while (Since(t) < seconds) {
+      auto c = Stat(e, "no-such-cell");
+      if (c.reason == DRAY_ABSENT)
+        return true;
+      poll(nullptr, 0, 50); // between two attempts, not instead of one
+    }
+    return false;
+  }
+  static struct dray_cqe Stat(Engine &e, const std::string &name)
+  {
+    struct dray_sqe *q = e.sqe();
+    q->op = DRAY_STAT;
+    q->tier = DRAY_TIER_REMOTE;
+    memcpy(q->key, kit::Key(name).b, 16);
+    return e.one();
+  }
+  static struct dray_cqe Timed(Engine &e, uint8_t op, const std::string &name, uint64_t off, uint64_t len, uint8_t tier,
+                               uint32_t deadline_us)
+  {
+    struct dray_sqe *q = e.sqe();
+    q->op = op;
+    q->region = e.region.id;
+    q->off = off;
+    q->len = len;
+    q->tier = tier;
+    q->deadline_us = deadline_us;
+    memcpy(q->key, kit::Key(name).b, 16);
+    return e.one();
+  }
+  run::Scratch scratch_;
+  std::string key_;
+};
+} // namespace
+
+TEST_F(GuestRdma, AThousandCellsArePutToThePeerAndGotBack)
+{
+  auto b = B();
+  ASSERT_TRUE(b->up()) << b->log();
+  auto a = A();
+  ASSERT_TRUE(a->up()) << a->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_EQ(0, e.error());
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  constexpr int kBurst = 32; // at a time: each is three messages and a transfer, and emulation makes each turn long
+  auto all = [&](uint8_t op) {
+    for (int i = 0; i < 1000; i += kBurst) {
+      int n = std::min(kBurst, 1000 - i);
+      for (int k = 0; k < n; k++) {
+        struct dray_sqe *q = e.sqe();
+        q->op = op;
+        q->region = e.region.id;
+        q->off = k * kSmall;
+        q->len = kSmall;
+        q->tier = DRAY_TIER_REMOTE;
+        q->cookie = k;
+        memcpy(q->key, kit::Key(Name(i + k)).b, 16);
+        if (op == DRAY_PUT)
+          e.fill(k * kSmall, kSmall, i + k);
+        else
+          memset(e.mem() + k * kSmall, 0, kSmall);
+      }
+      int done = 0;
+      for (auto &c : e.wait(n)) {
+        if (c.type != DRAY_DONE)
+          continue;
+        done++;
+        ASSERT_EQ(DRAY_OK, c.status) << i << " " << say(c) << a->log() << b->log();
+        ASSERT_EQ(op == DRAY_PUT ? DRAY_PATH_RDMA_WRITE : DRAY_PATH_RDMA_READ, c.path);
+        ASSERT_EQ(DRAY_TIER_REMOTE, c.tier);
+        ASSERT_TRUE(c.flags & DRAY_CRC_CHECKED);
+        ASSERT_TRUE(e.holds(c.cookie * kSmall, kSmall, i + c.cookie)) << i + c.cookie;
+      }
+      ASSERT_EQ(n, done);
+    }
+  };
+  all(DRAY_PUT);
+  EXPECT_EQ(1000, b->status("cells"));
+  all(DRAY_GET);
+  auto c = Stat(e, Name(7));
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_EQ(kSmall, c.bytes);
+  EXPECT_TRUE(b->audit_clean());
+  EXPECT_TRUE(a->audit_clean());
+}
+
+TEST_F(GuestRdma, WhatAPeerLendsIsATierLikeAnyOther)
+{
+  auto b = B();
+  auto a = A("10.9.0.1>10.9.0.2", "", "2MiB");
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  for (int i = 0; i < 60; i++) { // more than dram holds: what is least used goes down to the peer's memory
+    e.fill(0, kMid, i);
+    auto c = e.put(Name(i), 0, kMid, DRAY_TIER_ANY, DRAY_VERIFY_CRC);
+    ASSERT_EQ(DRAY_OK, c.status) << i << " " << say(c) << a->log();
+  }
+  int far = 0;
+  for (int i = 0; i < 60; i++) {
+    auto c = e.get(Name(i), 0, kMid, DRAY_TIER_ANY, DRAY_VERIFY_CRC);
+    ASSERT_EQ(DRAY_OK, c.status) << i << " " << say(c) << a->log();
+    ASSERT_TRUE(e.holds(0, kMid, i)) << i;
+    far += c.tier == DRAY_TIER_REMOTE_DRAM && c.path == DRAY_PATH_RDMA_READ;
+  }
+  EXPECT_GE(far, 20);
+  auto c = e.map(Name(0), DRAY_TIER_REMOTE_DRAM);
+  EXPECT_EQ(DRAY_NOT_ATTENDABLE, c.reason) << say(c);
+  c = e.map(Name(0), DRAY_TIER_ANY, DRAY_MAP_OR_STAGE);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_TRUE(c.flags & DRAY_STAGED_FIRST);
+  e.unmap(c.object);
+  EXPECT_TRUE(a->audit_clean());
+}
+
+TEST_F(GuestRdma, ThePeersOwnGateDecides)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine mine(*b, guest::as("red", "a")), red(*a, guest::as("red", "a")), other(*a, guest::as("red", "z")),
+      blue(*a, guest::as("blue", "a"));
+  ASSERT_TRUE(Connected(red)) << a->log() << b->log();
+  mine.fill(0, kMid, 5);
+  ASSERT_EQ(DRAY_OK, mine.put("private", 0, kMid).status);
+  auto c = red.get("private", 0, kMid);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c) << "its own agent, on another node; no CRC was kept, but one is proven";
+  EXPECT_TRUE(c.flags & DRAY_CRC_CHECKED);
+  EXPECT_TRUE(red.holds(0, kMid, 5));
+  c = other.get("private", 0, kMid);
+  EXPECT_EQ(DRAY_SCOPE_DENIED, c.reason) << say(c);
+  c = blue.get("private", 0, kMid);
+  EXPECT_EQ(DRAY_ABSENT, c.reason) << say(c);
+  c = Stat(blue, "private");
+  EXPECT_EQ(DRAY_ABSENT, c.reason) << say(c);
+  c = red.get("private", 0, kMid + 1);
+  EXPECT_EQ(DRAY_OUT_OF_RANGE, c.reason) << say(c);
+  c = red.get("private", 0, kMid - 100);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  // MOVE brings it here, with what it is; and what is here goes there
+  c = red.move("private", DRAY_TIER_DRAM, DRAY_TIER_REMOTE);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c) << a->log();
+  c = red.get("private", 0, kMid, DRAY_TIER_DRAM, DRAY_VERIFY_CRC);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_TRUE(red.holds(0, kMid, 5));
+  red.fill(0, kMid, 9);
+  ASSERT_EQ(DRAY_OK, red.put("going", 0, kMid).status);
+  c = red.move("going", DRAY_TIER_REMOTE);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c) << a->log() << b->log();
+  c = mine.get("going", kMid, kMid, DRAY_TIER_ANY, DRAY_VERIFY_CRC);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_TRUE(mine.holds(kMid, kMid, 9));
+  EXPECT_EQ(DRAY_ABSENT, red.get("going", 0, kMid, DRAY_TIER_DRAM).reason);
+  EXPECT_TRUE(b->audit_clean());
+}
+
+TEST_F(GuestRdma, ALocalOnlyTierIsNotShown)
+{
+  auto b = B("", ", local_only: yes");
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine mine(*b, guest::as("red")), red(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(red)) << a->log() << b->log();
+  ASSERT_EQ(DRAY_OK, mine.put("private", 0, kMid).status);
+  EXPECT_EQ(DRAY_ABSENT, red.get("private", 0, kMid).reason);
+  auto c = red.put("x", 0, kMid, DRAY_TIER_REMOTE);
+  EXPECT_EQ(DRAY_NO_ROOM, c.reason) << say(c);
+}
+
+TEST_F(GuestRdma, LengthsAtTheEdgesAreRefusedWithAReason)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  EngineOptions o = guest::as("red");
+  o.region = (4ull << 30) + kMid; // sparse: nothing of it is touched
+  Engine e(*a, o);
+  ASSERT_EQ(0, e.error());
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  EXPECT_EQ(DRAY_ZERO_LENGTH, e.put("zero", 0, 0, DRAY_TIER_REMOTE).reason);
+  for (uint64_t n : {(4ull << 30) - 1, 4ull << 30, (4ull << 30) + 1}) {
+    auto c = e.put("big", 0, n, DRAY_TIER_REMOTE);
+    EXPECT_EQ(DRAY_REFUSED, c.status) << n << say(c);
+    EXPECT_TRUE(c.reason == DRAY_TOO_LARGE || c.reason == DRAY_NO_ROOM) << n << say(c);
+    c = e.put("big", 0, n, DRAY_TIER_REMOTE_DRAM);
+    EXPECT_EQ(DRAY_TOO_LARGE, c.reason) << n << say(c);
+    c = e.get("big", 0, n);
+    EXPECT_EQ(DRAY_ABSENT, c.reason) << n << say(c);
+  }
+}
+
+TEST_F(GuestRdma, APeerThatIsNotThereHasItsReasonWithinTheDeadline)
+{
+  auto a = A(); // nobody listens
+  ASSERT_TRUE(a->up()) << a->log();
+  Engine e(*a, guest::as("red"));
+  for (int i = 0; i < 5; i++) {
+    auto t = Clock::now();
+    auto c = Timed(e, DRAY_GET, "x", 0, kSmall, DRAY_TIER_ANY, 1000000);
+    EXPECT_EQ(DRAY_PEER_UNREACHABLE, c.reason) << say(c);
+    c = Timed(e, DRAY_PUT, "x", 0, kSmall, DRAY_TIER_REMOTE, 1000000);
+    EXPECT_EQ(DRAY_PEER_UNREACHABLE, c.reason) << say(c);
+    c = Timed(e, DRAY_PUT, "x", 0, kSmall, DRAY_TIER_REMOTE_DRAM, 1000000);
+    EXPECT_EQ(DRAY_PEER_UNREACHABLE, c.reason) << say(c);
+    EXPECT_LT(Since(t), 3.5);
+  }
+  // and nobody else waits for it
+  auto t = Clock::now();
+  EXPECT_EQ(DRAY_OK, e.put("here", 0, kSmall, DRAY_TIER_DRAM).status);
+  EXPECT_EQ(DRAY_OK, e.get("here", 0, kSmall).status);
+  EXPECT_LT(Since(t), 1.0);
+  // it comes, and is found
+  auto b = B();
+  ASSERT_TRUE(b->up()) << b->log();
+  EXPECT_TRUE(Connected(e, 20)) << a->log() << b->log();
+}
+
+TEST_F(GuestRdma, AnotherKeyIsNotLetIn)
+{
+  auto b = B();
+  auto a = A("10.9.0.1>10.9.0.2", Key("other.key", "ffffffffffffffffffffffffffffffff"));
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  auto c = Timed(e, DRAY_GET, "x", 0, kSmall, DRAY_TIER_ANY, 3000000);
+  EXPECT_EQ(DRAY_PEER_UNREACHABLE, c.reason) << say(c);
+  EXPECT_FALSE(Connected(e, 2));
+  EXPECT_NE(std::string::npos, b->log().find("its key is another")) << b->log();
+}
+
+TEST_F(GuestRdma, ABlackHoleEndsEveryDirectiveInItsDeadlineAndTheLinkComesBack)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  e.fill(0, kMid, 1);
+  ASSERT_EQ(DRAY_OK, e.put("lent", 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC).status) << a->log();
+  ASSERT_EQ(DRAY_OK, e.put("far", 0, kMid, DRAY_TIER_REMOTE).status);
+  ASSERT_EQ(0, guest::shell("tc qdisc add dev " + guest::env("GUEST_IF1") + " root netem loss 100%"));
+  e.fill(kMid, kMid, 77);
+  for (auto op : {DRAY_GET, DRAY_PUT})
+    for (auto tier : {DRAY_TIER_REMOTE, DRAY_TIER_REMOTE_DRAM}) {
+      auto t = Clock::now();
+      std::string name = op == DRAY_PUT ? "new" : tier == DRAY_TIER_REMOTE ? "far" : "lent";
+      auto c = Timed(e, op, name, kMid, kMid, tier, 300000);
+      EXPECT_TRUE(c.reason == DRAY_DEADLINE || c.reason == DRAY_PEER_UNREACHABLE) << say(c);
+      EXPECT_LT(Since(t), 1.5) << say(c);
+      EXPECT_TRUE(e.holds(kMid, kMid, 77)) << "nothing arrived";
+    }
+  ASSERT_EQ(0, guest::shell("tc qdisc del dev " + guest::env("GUEST_IF1") + " root"));
+  EXPECT_TRUE(Connected(e, 20)) << a->log() << b->log();
+  EXPECT_TRUE(e.holds(kMid, kMid, 77)) << "nor later";
+  auto c = e.get("far", 0, kMid);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c) << a->log();
+  EXPECT_TRUE(e.holds(0, kMid, 1));
+  EXPECT_TRUE(a->audit_clean());
+}
+
+TEST_F(GuestRdma, WhatWasLentIsStaleAfterThePeersRestartAndNothingElseIsServed)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  for (int i = 0; i < 8; i++) {
+    e.fill(0, kMid, i);
+    ASSERT_EQ(DRAY_OK, e.put(Name(i), 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC).status);
+  }
+  kill(b->worker(), SIGKILL); // the same name, the same address, another epoch
+  auto t = Clock::now();
+  while (Since(t) < 20) {
+    auto c = Timed(e, DRAY_GET, Name(0), 0, kMid, DRAY_TIER_REMOTE_DRAM, 1000000);
+    if (c.status == DRAY_OK) { // read before it died
+      EXPECT_TRUE(e.holds(0, kMid, 0));
+    }
+    if (c.reason == DRAY_ABSENT || c.reason == DRAY_PEER_STALE)
+      break;
+    poll(nullptr, 0, 20);
+  }
+  ASSERT_TRUE(Connected(e, 20)) << a->log() << b->log();
+  t = Clock::now();
+  struct dray_cqe c = {};
+  while (Since(t) < 20 && c.status != DRAY_OK) { // the tier is closed until all of the old is gone, then it serves again
+    e.fill(0, kMid, 100);
+    c = Timed(e, DRAY_PUT, "after", 0, kMid, DRAY_TIER_REMOTE_DRAM, 1000000);
+    poll(nullptr, 0, 20);
+  }
+  EXPECT_EQ(DRAY_OK, c.status) << say(c) << a->log();
+  for (int i = 0; i < 8; i++) {
+    c = Timed(e, DRAY_GET, Name(i), kMid, kMid, DRAY_TIER_REMOTE_DRAM, 1000000);
+    EXPECT_TRUE(c.reason == DRAY_ABSENT || c.reason == DRAY_PEER_STALE) << i << say(c);
+  }
+  c = Timed(e, DRAY_GET, "after", kMid, kMid, DRAY_TIER_REMOTE_DRAM, 1000000);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_TRUE(e.holds(kMid, kMid, 100));
+  EXPECT_TRUE(a->audit_clean()) << a->log();
+}
+
+/* The peer dies at any moment of puts and gets: each directive ends once and in its deadline, and what has ended stays as
+   it was. */
+class GuestRdmaKill : public GuestRdma {};
+TEST_F(GuestRdmaKill, AtFiftyMomentsEveryDirectiveEndsOnceInItsDeadlineAndNothingLandsLater)
+{
+  auto a = A();
+  ASSERT_TRUE(a->up()) << a->log();
+  Engine e(*a, guest::as("red"));
+  std::mt19937 rnd(7);
+  constexpr int kOpen = 8;
+  constexpr uint32_t kDeadlineUs = 400000;
+  int rounds = 0, ended = 0, ok = 0;
+  auto begun = Clock::now();
+  auto b = B();
+  ASSERT_TRUE(b->up()) << b->log();
+  for (; rounds < 50 && Since(begun) < 170; rounds++) {
+    ASSERT_TRUE(Connected(e, 20)) << rounds << a->log() << b->log();
+    // bytes of an earlier round: whoever writes there later is caught
+    memset(e.mem(), 0xee, kOpen * kMid);
+    std::vector<int> seen(kOpen, 0);
+    for (int k = 0; k < kOpen; k++) {
+      struct dray_sqe *q = e.sqe();
+      q->op = k % 2 ? DRAY_PUT : DRAY_GET;
+      q->region = e.region.id;
+      q->off = k * kMid;
+      q->len = kMid;
+      q->tier = k % 4 < 2 ? DRAY_TIER_REMOTE : DRAY_TIER_REMOTE_DRAM;
+      q->cookie = k;
+      q->deadline_us = kDeadlineUs;
+      memcpy(q->key, kit::Key(k % 2 ? Name(k) : Name(k + 1)).b, 16);
+    }
+    auto t = Clock::now();
+    ASSERT_GE(dray_submit(e.d), 0);
+    auto moment = std::chrono::microseconds(rnd() % 60000);
+    while (Clock::now() - t < moment) {
+    }
+    kill(b->keeper(), SIGKILL);
+    int left = kOpen;
+    while (left && Since(t) < 10)
+      for (const struct dray_cqe *c; left && dray_wait(e.d, 1, 100) >= 0 && (c = dray_peek(e.d)); dray_seen(e.d)) {
+        if (c->type != DRAY_DONE || c->cookie >= kOpen)
+          continue;
+        seen[c->cookie]++;
+        left--;
+        ended++;
+        ok += c->status == DRAY_OK;
+      }
+    ASSERT_EQ(0, left) << a->log();
+    EXPECT_LT(Since(t), kDeadlineUs / 1e6 + 2.0) << "round " << rounds;
+    for (int k = 0; k < kOpen; k++)
+      EXPECT_EQ(1, seen[k]) << k;
+    std::vector<char> after(e.mem(), e.mem() + kOpen * kMid);
+    b = nullptr;
+    b = B();
+    ASSERT_TRUE(b->up());
+    EXPECT_EQ(0, memcmp(after.data(), e.mem(), after.size())) << "a byte landed after the end, round " << rounds;
+  }
+  printf("rounds %d, directives ended %d, of them OK %d\n", rounds, ended, ok);
+  EXPECT_EQ(50, rounds) << "in the time that there was";
+  EXPECT_TRUE(a->audit_clean());
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transports/rdma/link.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include <dray/types.h>
+
+#include "include/priv/cleanup.h"
+#include "include/priv/order.h"
+#include "transports/rdma/link_internal.h"
+
+#define TICK_MS 10
+#define PING_NS 500000000ull
+
+void link_ring(struct link *k)
+{
+  uint64_t one = 1;
+  (void)!write(k->wake, &one, sizeof one);
+}
+
+unsigned link_status(const struct link *k)
+{
+  return link_see(&k->status);
+}
+
+void link_paths(const struct link *k, uint32_t *ret_open, uint32_t *ret_all)
+{
+  *ret_open = hint_read(&k->paths_open);
+  *ret_all = k->d->paths;
+}
+
+static void status_set(struct link *k, unsigned status)
+{
+  if (link_see(&k->status) == status)
+    return;
+  link_set(&k->status, status);
+  for (uint32_t i = 0; i < k->d->lanes; i++)
+    lane_ring(&k->d->lane[i]); /* what waits for a path looks again */
+}
+
+/* ---- the control connection ---- */
+
+void link_drop(struct link *k, const char *why)
+{
+  if (k->control.step == STEP_IDLE)
+    return;
+  k->why = why;
+  if (k->pipe.channel)
+    epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->pipe.channel->fd, NULL);
+  dial_end(&k->control, &k->pipe);
+  bool was = k->phase == PHASE_IN;
+  k->phase = PHASE_NONE;
+  calls_lost(k);
+  backoff_fail(&k->control.backoff, k->now_ns, k->instance);
+  if (was)
+    k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once */
+  else
+    k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
+  /* a peer that does not answer is down; one that was lost a moment ago may be back in the next */
+  status_set(k, was ? LINK_TRYING : LINK_DOWN);
+}
+
+static void control_dial(struct link *k)
+{
+  k->control.lane = WIRE_CONTROL;
+  k->control.step = STEP_ADDRESS; /* so that link_drop sees it */
+  if (dial_begin(k->d, k->channel, &k->control, k->now_ns)) {
+    k->control.step = STEP_ADDRESS;
+    link_drop(k, "it cannot be dialled");
+  }
+}
+
+static void control_open(struct link *k)
+{
+  union wire_msg q;
+  struct epoll_event w = {.events = EPOLLIN, .data.ptr = &k->pipe};
+  bool own = auth_own_address((struct sockaddr *)&k->d->path[k->control.path].dst);
+  k->phase = PHASE_HELLO;
+  k->control.until_ns = k->now_ns + RDMA_DIAL_MS * 1000000ull;
+  if (epoll_ctl(k->epoll, EPOLL_CTL_ADD, k->pipe.channel->fd, &w) ||
+      hail_begin(&k->hail, &k->d->key, k->d->node, k->instance, own, ++k->next_id, &q) || pipe_send(&k->pipe, &q))
+    link_drop(k, "HELLO cannot be sent");
+}
+
+/* In: from here on questions are answered. */
+void link_is_in(struct link *k)
+{
+  k->phase = PHASE_IN;
+  backoff_reset(&k->control.backoff);
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
+    k->data[i].backoff.at_ns = k->now_ns;
+  k->heard_ns = k->now_ns;
+  status_set(k, LINK_OPEN);
+}
+
+/* ---- data connections ---- */
+
+static struct dial *data_of(struct link *k, uint32_t lane, uint32_t path)
+{
+  return &k->data[lane * k->d->paths + path];
+}
+
+static void data_drop(struct link *k, struct dial *l)
+{
+  bool quiet = l->quiet;
+  dial_end(l, NULL);
+  link_set(&l->word, DIAL_NONE);
+  if (quiet)
+    l->backoff.at_ns = k->now_ns;
+  else
+    backoff_fail(&l->backoff, k->now_ns, k->instance + l->lane * 8u + l->path);
+}
+
+static void data_tick(struct link *k, struct dial *l)
+{
+  uint32_t word = link_see(&l->word);
+  if (word == DIAL_DRAINED) {
+    data_drop(k, l);
+  } else if (word == DIAL_NONE && l->step != STEP_IDLE && k->now_ns > l->until_ns) {
+    data_drop(k, l);
+  } else if (word == DIAL_NONE && l->step == STEP_IDLE && k->phase == PHASE_IN && backoff_due(&l->backoff, k->now_ns)) {
+    if (dial_begin(k->d, k->channel, l, k->now_ns))
+      data_drop(k, l);
+  }
+}
+
+static void data_lose(struct link *k, struct dial *l)
+{
+  /* the lane's: it is told, and what is out comes back flushed */
+  if (link_lose(&l->word, DIAL_UP, DIAL_LOST)) {
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+    ibv_modify_qp(l->qp, &a, IBV_QP_STATE);
+  }
+  lane_ring(&k->d->lane[l->lane]);
+}
+
+void link_void(struct link *k)
+{
+  link_set(&k->d->gen, link_see(&k->d->gen) + 1);
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++) {
+    struct dial *l = &k->data[i];
+    if (link_see(&l->word) != DIAL_NONE)
+      data_lose(k, l);
+    else if (l->step != STEP_IDLE)
+      data_drop(k, l);
+  }
+}
+
+static void data_event(struct link *k, struct dial *l, const struct rdma_cm_event *ev)
+{
+  struct wire_join join = {.magic = 0};
+  if (ev->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
+    hail_join(&k->hail, l->lane, l->path, ++k->serial, &join);
+  int r = dial_event(k->d, l, ev, NULL, &join);
+  if (r == 1) {
+    backoff_reset(&l->backoff);
+    l->gen = link_see(&k->d->gen);
+    link_set(&l->word, DIAL_UP);
+    lane_ring(&k->d->lane[l->lane]);
+  } else if (r < 0 && link_see(&l->word) == DIAL_NONE) {
+    l->quiet = false;
+    l->until_ns = 0; /* taken down by the next tick: its event is not acknowledged yet */
+  } else if (r < 0) {
+    data_lose(k, l);
+  }
+}
+
+/* A path counts as open while any lane has a connection on it. */
+static void paths_count(struct link *k)
+{
+  uint32_t n = 0;
+  for (uint32_t p = 0; p < k->d->paths; p++) {
+    bool open = false;
+    for (uint32_t i = 0; i < k->d->lanes; i++)
+      open |= link_see(&data_of(k, i, p)->word) == DIAL_UP;
+    n += open;
+  }
+  hint_set(&k->paths_open, n);
+}
+
+/* ---- the thread ---- */
+
+static void link_events(struct link *k)
+{
+  struct rdma_cm_event *ev;
+  while (rdma_get_cm_event(k->channel, &ev) == 0) {
+    struct dial *l = ev->id->context;
+    bool dead = false, open = false;
+    if (l == &k->control) {
+      struct wire_join join;
+      hail_join(&k->hail, WIRE_CONTROL, l->path, 0, &join);
+      int r = dial_event(k->d, l, ev, &k->pipe, &join);
+      dead = r < 0;
+      open = r == 1;
+    } else if (l) {
+      data_event(k, l, ev);
+    }
+    rdma_ack_cm_event(ev);
+    if (dead)
+      link_drop(k, "it refused, or went away");
+    if (open)
+      control_open(k);
+  }
+}
+
+static void link_tick(struct link *k)
+{
+  if (k->control.step == STEP_IDLE && backoff_due(&k->control.backoff, k->now_ns))
+    control_dial(k);
+  else if (k->control.step != STEP_IDLE && k->phase != PHASE_IN && k->now_ns > k->control.until_ns)
+    link_drop(k, "no answer");
+  else if (k->phase == PHASE_IN && k->open_n && k->now_ns - k->heard_ns > RDMA_SILENCE_MS * 1000000ull)
+    link_drop(k, "silence");
+  if (k->phase == PHASE_IN && k->now_ns - k->asked_ns > PING_NS)
+    calls_ping(k);
+  calls_tick(k);
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
+    data_tick(k, &k->data[i]);
+  paths_count(k);
+  for (uint32_t i = 0; i < k->d->lanes; i++)
+    if (stat_read(&k->d->lane[i].next_ns) <= k->now_ns)
+      lane_ring(&k->d->lane[i]);
+}
+
+static void *link_main(void *arg)
+{
+  struct link *k = arg;
+  sigset_t set;
+  sigfillset(&set);
+  pthread_sigmask(SIG_SETMASK, &set, NULL);
+  pthread_setname_np(pthread_self(), "dray-link");
+  while (!stop_see(&k->stop)) {
+    struct epoll_event got[8];
+    int n = epoll_wait(k->epoll, got, 8, TICK_MS);
+    k->now_ns = address_now_ns();
+    bool events = false, talk = false;
+    for (int i = 0; i < n; i++) {
+      uint64_t v;
+      if (got[i].data.ptr == &k->wake)
+        (void)!read(k->wake, &v, sizeof v);
+      events |= got[i].data.ptr == &k->channel;
+      talk |= got[i].data.ptr == &k->pipe;
+    }
+    if (talk)
+      calls_heard(k);
+    if (events)
+      link_events(k);
+    link_tick(k);
+  }
+  return NULL;
+}
+
+int link_open(struct rdma_dev *d, struct link **ret_link)
+{
+  struct link *k = calloc(1, sizeof *k);
+  if (!k)
+    return -ENOMEM;
+  k->d = d;
+  k->epoll = k->wake = -1;
+  k->status = LINK_TRYING;
+  list_init(&k->calls);
+  list_init(&k->asked);
+  pthread_mutex_init(&k->lock, NULL);
+  k->data = calloc((size_t)d->lanes * d->paths, sizeof *k->data);
+  k->channel = rdma_create_event_channel();
+  k->epoll = epoll_create1(EPOLL_CLOEXEC);
+  k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  struct epoll_event w = {.events = EPOLLIN, .data.ptr = &k->wake}, c = {.events = EPOLLIN, .data.ptr = &k->channel};
+  if (!k->data || !k->channel || k->epoll < 0 || k->wake < 0 || fcntl(k->channel->fd, F_SETFL, O_NONBLOCK) < 0 ||
+      epoll_ctl(k->epoll, EPOLL_CTL_ADD, k->wake, &w) || epoll_ctl(k->epoll, EPOLL_CTL_ADD, k->channel->fd, &c) ||
+      getrandom(&k->instance, sizeof k->instance, 0) != sizeof k->instance) {
+    int rc = k->channel ? -ENOMEM : -ENODEV;
+    link_close(k);
+    return rc;
+  }
+  k->instance |= 1;
+  *ret_link = k;
+  return 0;
+}
+
+int link_start(struct link *k)
+{
+  k->now_ns = address_now_ns();
+  for (uint32_t i = 0; i < k->d->lanes; i++)
+    for (uint32_t p = 0; p < k->d->paths; p++) {
+      struct dial *l = data_of(k, i, p);
+      l->lane = (uint8_t)i;
+      l->path = (uint8_t)p;
+      k->d->lane[i].path[p].dial = l;
+    }
+  int rc = pthread_create(&k->thread, NULL, link_main, k);
+  k->started = rc == 0;
+  return -rc;
+}
+
+void link_close(struct link *k)
+{
+  if (!k)
+    return;
+  if (k->started) {
+    stop_raise(&k->stop);
+    link_ring(k);
+    pthread_join(k->thread, NULL);
+  }
+  if (k->control.step != STEP_IDLE)
+    link_drop(k, "stop");
+  calls_stop(k);
+  for (uint32_t i = 0; k->data && i < k->d->lanes * k->d->paths; i++)
+    dial_end(&k->data[i], NULL); /* lanes are at rest */
+  if (k->channel)
+    rdma_destroy_event_channel(k->channel);
+  close_fd(&k->epoll);
+  close_fd(&k->wake);
+  pthread_mutex_destroy(&k->lock);
+  free(k->data);
+  free(k);
+}

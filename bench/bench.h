@@ -18,6 +18,10 @@ struct bench_options {
   bool verify;        /* copy: look at every byte that was moved, in every round */
   bool versus;        /* file: also run fio */
   bool progress;
+  const char *peer, *key_file; /* rdma: the peer's address, and the key that it has, too */
+  uint64_t size;               /* rdma: bytes of each, 0: of each figure its own */
+  uint32_t iters;              /* rdma: transfers in a round, 0 */
+  char rw;                     /* rdma: 'r', 'w', 0: both */
 };
 
 /* Each returns 0, or 1 when it could not run or a byte was wrong; results are added to the report. */
@@ -26,5 +30,6 @@ int bench_map(const struct bench_options *o, struct report *r);
 int bench_file(const struct bench_options *o, struct report *r);
 int bench_copy(const struct bench_options *o, struct report *r);
 int bench_policy(const struct bench_options *o, struct report *r);
+int bench_rdma(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

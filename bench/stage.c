@@ -82,7 +82,12 @@ void stage_remove(const char *dir)
 
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets)
 {
-  char drayd[600], log[128];
+  return stage_open_config(s, base, cpu, sets, NULL);
+}
+
+int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config)
+{
+  char drayd[600], log[128], file[128];
   const char *argv[64];
   int n = 0;
   if (!base)
@@ -99,6 +104,14 @@ int stage_open(struct stage *s, const char *base, int cpu, const char *const *se
   argv[n++] = drayd;
   argv[n++] = "--dir";
   argv[n++] = s->dir;
+  if (config) {
+    snprintf(file, sizeof file, "%s/drayd.yaml", s->dir);
+    FILE *f = fopen(file, "we");
+    if (!f || fputs(config, f) < 0 || fclose(f))
+      return -errno;
+    argv[n++] = "--config";
+    argv[n++] = file;
+  }
   for (int i = 0; sets && sets[i] && n < 60; i++) {
     argv[n++] = "--set";
     argv[n++] = sets[i];

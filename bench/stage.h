@@ -18,6 +18,8 @@ struct stage {
    (-1: any); waits until it serves, at most 15 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or
    -errno; errors are told on stderr. */
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets);
+/* The same with a configuration file of this text; NULL: none. */
+int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config);
 /* SIGTERM, waits, removes the directory. */
 void stage_close(struct stage *s);
 /* A session there. Exits the process with a message when there is none: a bench without its mover has nothing to say.

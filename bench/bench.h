@@ -22,7 +22,7 @@ struct bench_options {
   bool versus;        /* file: also run fio */
   uint32_t iodepth;   /* file: under way, 0: 32 */
   bool progress;
-  /* mem, cxl */
+  /* mem, cxl; size and rw: rdma, too */
   const char *device; /* a device-dax node, or a file on tmpfs, hugetlbfs, famfs */
   uint32_t threads;
   uint64_t block, size; /* 0: the bench's own */
@@ -34,6 +34,9 @@ struct bench_options {
   double rate;        /* requests/s, by the clock; 0: each when the last is done */
   /* copy: programs that do the same work, see bench/rival.h */
   const char *rival[BENCH_RIVALS_MAX];
+  /* rdma; size: of each transfer, 0: of each figure its own; rw: 0 both */
+  const char *peer, *key_file; /* the peer's address, and the key that it has, too */
+  uint32_t iters;              /* transfers in a round, 0: the figure's own */
 };
 
 /* Each returns 0, or 1 when it could not run or a byte was wrong; results are added to the report. */
@@ -46,5 +49,6 @@ int bench_mem(const struct bench_options *o, struct report *r);
 int bench_cxl(const struct bench_options *o, struct report *r);
 int bench_kv(const struct bench_options *o, struct report *r);
 int bench_scale(const struct bench_options *o, struct report *r);
+int bench_rdma(const struct bench_options *o, struct report *r);
 int bench_sessions(const struct bench_options *o, struct report *r);
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/bare.h"
 #include "bench/copy.h"
@@ -65,20 +64,18 @@ static bool last_right(struct hot *x, uint32_t n)
 int copy_hot(const struct bench_options *o, struct report *r, uint32_t rounds)
 {
   struct stage st;
-  char config[64];
+  struct stage_policy policy = stage_policy();
   struct hot *x = calloc(1, sizeof *x);
   struct hist *all = calloc(1, sizeof *all);
   struct result *row = report_add(r, "copy.put16k.hot", "ns", true);
   const char *const sets[] = {"lanes=1", "log=warn", NULL};
   uint32_t n = o->quick ? TRIPS / 4 : TRIPS;
-  if (!x || !all || !row || stage_policy(config) < 0) {
+  if (!x || !all || !row) {
     free(x);
     free(all);
     return 1;
   }
-  setenv("DRAYD_CONFIG", config, 1);
-  int bad = stage_open(&st, o->dir, 1, sets) < 0;
-  unsetenv("DRAYD_CONFIG");
+  int bad = stage_open_config(&st, o->dir, 1, sets, policy.text) < 0;
   if (!bad) {
     stage_pin(0);
     x->d = stage_session(&st, 64, 32);
@@ -108,7 +105,6 @@ int copy_hot(const struct bench_options *o, struct report *r, uint32_t rounds)
     dray_region_free(&x->g);
     stage_close(&st);
   }
-  unlink(config);
   stage_pin_none();
   free(x);
   free(all);

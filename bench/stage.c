@@ -81,27 +81,28 @@ void stage_remove(const char *dir)
     waitpid(pid, NULL, 0);
 }
 
-int stage_policy(char path[64])
+struct stage_policy stage_policy(void)
 {
+  struct stage_policy p;
   unsigned uid = (unsigned)geteuid();
-  snprintf(path, 64, "/tmp/dray-bench-policy-XXXXXX");
-  int fd = mkstemp(path);
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-  if (!f)
-    return -EIO;
-  fprintf(f,
-          "quotas: [{tenant: uid%u, tier: dram, reserve: 64MiB, limit: 512MiB}]\n"
-          "rates: [{tenant: uid%u, bytes: 1TiB, directives: 1000000000, over: wait}]\n"
-          "rules:\n"
-          "  - {name: bulk, tier: dram, when: 90%%, until: 80%%, class: bulk, what: refuse}\n"
-          "  - {name: full, tier: dram, when: 95%%, until: 85%%, what: evict}\n",
-          uid, uid);
-  return fclose(f) == 0 ? 0 : -EIO;
+  snprintf(p.text, sizeof p.text,
+           "quotas: [{tenant: uid%u, tier: dram, reserve: 64MiB, limit: 512MiB}]\n"
+           "rates: [{tenant: uid%u, bytes: 1TiB, directives: 1000000000, over: wait}]\n"
+           "rules:\n"
+           "  - {name: bulk, tier: dram, when: 90%%, until: 80%%, class: bulk, what: refuse}\n"
+           "  - {name: full, tier: dram, when: 95%%, until: 85%%, what: evict}\n",
+           uid, uid);
+  return p;
 }
 
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets)
 {
-  char drayd[600], log[128];
+  return stage_open_config(s, base, cpu, sets, NULL);
+}
+
+int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config)
+{
+  char drayd[600], log[128], file[128];
   const char *argv[64];
   int n = 0;
   if (!base)
@@ -118,6 +119,14 @@ int stage_open(struct stage *s, const char *base, int cpu, const char *const *se
   argv[n++] = drayd;
   argv[n++] = "--dir";
   argv[n++] = s->dir;
+  if (config) {
+    snprintf(file, sizeof file, "%s/drayd.yaml", s->dir);
+    FILE *f = fopen(file, "we");
+    if (!f || fputs(config, f) < 0 || fclose(f))
+      return -errno;
+    argv[n++] = "--config";
+    argv[n++] = file;
+  }
   for (int i = 0; sets && sets[i] && n < 60; i++) {
     argv[n++] = "--set";
     argv[n++] = sets[i];

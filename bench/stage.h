@@ -18,9 +18,13 @@ struct stage {
    (-1: any); waits until it serves, at most 15 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or
    -errno; errors are told on stderr. */
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets);
-/* A configuration with quotas, rates and rules in force for who runs this, and room for all of the bench. The caller
-   unlinks. 0 or -errno. */
-int stage_policy(char ret_path[64]);
+/* The same with a configuration file of this text; NULL: none. */
+int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config);
+/* A configuration with quotas, rates and rules in force for who runs this, and room for all of the bench. */
+struct stage_policy {
+  char text[512];
+};
+struct stage_policy stage_policy(void);
 /* SIGTERM, waits, removes the directory. */
 void stage_close(struct stage *s);
 /* A session there. Exits the process with a message when there is none: a bench without its mover has nothing to say.

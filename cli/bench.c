@@ -17,8 +17,8 @@
 #include "include/priv/cleanup.h"
 
 static const char usage[] =
-    "usage: dray bench ring|sessions|map|copy|policy|file|mem|kv|cxl|scale|all [OPTIONS]\n"
-    "  -n, --rounds N            interleaved rounds (default: the bench's own)\n"
+    "usage: dray bench ring|sessions|map|copy|policy|file|mem|kv|cxl|rdma|scale|all [OPTIONS]\n"
+    "      --rounds N            interleaved rounds (default: the bench's own)\n"
     "  -D, --time SECONDS        of one measurement\n"
     "      --quick               a look, not a figure\n"
     "      --json | --csv        for scripts;  --html FILE   also a page with plots\n"
@@ -35,7 +35,12 @@ static const char usage[] =
     "says),\n"
     "       --overwrite (--rw write or copy on a device that holds a mover's directory)\n"
     "  kv: --preset NAME (" PRESET_NAMES "), --rate REQUESTS/S\n"
-    "`all` is every one but cxl and scale. Each starts a mover of its own where it needs one. copy needs 2 GiB of "
+    "  rdma: --peer ADDRESS [--key-file FILE] [-s, --size up to 1MiB] [-n, --iters N] [--rw read|write]: a drayd there "
+    "lends "
+    "24MiB;\n"
+    "        beside perftest when it is on this host\n"
+    "`all` is every one but cxl, rdma and scale. Each starts a mover of its own where it needs one. copy needs 2 GiB "
+    "of "
     "memory, kv "
     "thrice "
     "its request.\n"
@@ -58,10 +63,13 @@ enum {
   OPT_OVERWRITE,
   OPT_PRESET,
   OPT_RATE,
+  OPT_ROUNDS,
+  OPT_PEER,
+  OPT_KEY_FILE,
   OPT_HELP
 };
 
-static const struct option opts[] = {{"rounds", required_argument, NULL, 'n'},
+static const struct option opts[] = {{"rounds", required_argument, NULL, OPT_ROUNDS},
                                      {"iters", required_argument, NULL, 'n'},
                                      {"time", required_argument, NULL, 'D'},
                                      {"duration", required_argument, NULL, 'D'},
@@ -85,6 +93,8 @@ static const struct option opts[] = {{"rounds", required_argument, NULL, 'n'},
                                      {"overwrite", no_argument, NULL, OPT_OVERWRITE},
                                      {"preset", required_argument, NULL, OPT_PRESET},
                                      {"rate", required_argument, NULL, OPT_RATE},
+                                     {"peer", required_argument, NULL, OPT_PEER},
+                                     {"key-file", required_argument, NULL, OPT_KEY_FILE},
                                      {"help", no_argument, NULL, OPT_HELP},
                                      {NULL, 0, NULL, 0}};
 
@@ -140,6 +150,11 @@ static int take_option(struct bench_say *s, int c, const char *arg)
   uint64_t v;
   switch (c) {
   case 'n':
+    if (units_count(arg, 1, 100000, &v) < 0)
+      return cli_wrong("bench", "--iters: need 1..100000, have '%s'", arg);
+    o->iters = (uint32_t)v;
+    return 0;
+  case OPT_ROUNDS:
     if (units_count(arg, 1, REPORT_ROUNDS_MAX - 1, &v) < 0)
       return cli_wrong("bench", "--rounds: need 1..255, have '%s'", arg);
     o->rounds = (uint32_t)v;
@@ -204,6 +219,12 @@ static int take_option(struct bench_say *s, int c, const char *arg)
     return preset_find(arg) ? 0 : cli_wrong("bench", "--preset: '%s' is none of " PRESET_NAMES, arg);
   case OPT_RATE:
     return take_positive("rate", arg, 1e6, &o->rate);
+  case OPT_PEER:
+    o->peer = arg;
+    return 0;
+  case OPT_KEY_FILE:
+    o->key_file = arg;
+    return 0;
   case OPT_HELP:
     return -1;
   default:
@@ -218,7 +239,7 @@ static const struct {
 } benches[] = {{"ring", bench_ring, false}, {"sessions", bench_sessions, false}, {"map", bench_map, false},
                {"copy", bench_copy, false}, {"policy", bench_policy, false},     {"mem", bench_mem, false},
                {"kv", bench_kv, false},     {"file", bench_file, false},         {"cxl", bench_cxl, true},
-               {"scale", bench_scale, true}};
+               {"rdma", bench_rdma, true},  {"scale", bench_scale, true}};
 
 static int write_html(const struct report *r, const char *path)
 {

@@ -275,6 +275,7 @@ int cli_doctor(int argc, char **argv)
   if (!cli_plain(argc, argv, usage, &o, &code))
     return code;
   doctor_kernel(&d);
+  doctor_verbs(&d);
   check_limits(&d);
   check_shm(&d);
   check_devices(&d);

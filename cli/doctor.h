@@ -26,4 +26,6 @@ __attribute__((format(printf, 2, 3))) void doctor_fix(struct doctor_row *r, cons
 int64_t doctor_number(const char *path);
 /* What the kernel allows: memfd seals, io_uring, huge pages, versions. */
 void doctor_kernel(struct doctor *d);
+/* Verbs devices, their ports and limits. */
+void doctor_verbs(struct doctor *d);
 #endif

@@ -60,7 +60,7 @@ TEST(GuestCxl, BenchMeasuresTheDeviceUnlessAMoverHasIt)
   NEEDS("GUEST_DAX");
   std::string path = "/dev/" + guest::dax();
   const std::vector<std::string> args = {"bench", "cxl", "--device", path, "--quick", "--size", "2MiB", "--block-size",
-                                         "64KiB", "--threads", "2", "--rw", "read", "-n", "1", "--json"};
+                                         "64KiB", "--threads", "2", "--rw", "read", "--rounds", "1", "--json"};
   auto r = run::dray(args);
   ASSERT_EQ(r.code, 0) << r.err;
   run::Json j(r.out);

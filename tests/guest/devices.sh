@@ -78,6 +78,12 @@ devices_rxe() {
   done
   ip rule add pref 10 lookup local
   ip rule del pref 0
+  # and memory that a peer may read where it lies
+  modprobe -a device_dax dax_pmem nd_pmem nd_e820 hwpoison-inject 2>/dev/null
+  if within ls -d /sys/bus/nd/devices/region[0-9] && pmem_as_dax "$(basename "$(ls -d /sys/bus/nd/devices/region? | head -1)")" 2M ''; then
+    GUEST_DAX=$(dax_under e820_pmem)
+    export GUEST_DAX
+  fi
   export GUEST_IF1=${ifs[1]} GUEST_IF2=${ifs[2]}
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -365,7 +366,7 @@ TEST_F(GuestRdma, WhatWasLentIsStaleAfterThePeersRestartAndNothingElseIsServed)
 /* The peer dies at any moment of puts and gets: each directive ends once and in its deadline, and what has ended stays as
    it was. */
 class GuestRdmaKill : public GuestRdma {};
-TEST_F(GuestRdmaKill, AtFiftyMomentsEveryDirectiveEndsOnceInItsDeadlineAndNothingLandsLater)
+TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLandsLater)
 {
   auto a = A();
   ASSERT_TRUE(a->up()) << a->log();
@@ -373,11 +374,13 @@ TEST_F(GuestRdmaKill, AtFiftyMomentsEveryDirectiveEndsOnceInItsDeadlineAndNothin
   std::mt19937 rnd(7);
   constexpr int kOpen = 8;
   constexpr uint32_t kDeadlineUs = 400000;
+  // GUEST_RDMA_KILLS: so many, however long it takes; else as many as two minutes have room for
+  const int want = atoi(guest::env("GUEST_RDMA_KILLS").c_str());
   int rounds = 0, ended = 0, ok = 0;
   auto begun = Clock::now();
   auto b = B();
   ASSERT_TRUE(b->up()) << b->log();
-  for (; rounds < 50 && Since(begun) < 170; rounds++) {
+  for (; want ? rounds < want : rounds < 50 && Since(begun) < 100; rounds++) {
     ASSERT_TRUE(Connected(e, 20)) << rounds << a->log() << b->log();
     // bytes of an earlier round: whoever writes there later is caught
     memset(e.mem(), 0xee, kOpen * kMid);
@@ -420,6 +423,102 @@ TEST_F(GuestRdmaKill, AtFiftyMomentsEveryDirectiveEndsOnceInItsDeadlineAndNothin
     EXPECT_EQ(0, memcmp(after.data(), e.mem(), after.size())) << "a byte landed after the end, round " << rounds;
   }
   printf("rounds %d, directives ended %d, of them OK %d\n", rounds, ended, ok);
-  EXPECT_EQ(50, rounds) << "in the time that there was";
+  EXPECT_GE(rounds, 10);
   EXPECT_TRUE(a->audit_clean());
+}
+
+/* What peers read without asking is not seen by us: who decides when memory goes bad under a registration. */
+class GuestRdmaPoison : public GuestRdma {
+protected:
+  // red's cell on b, in that tier, mapped by an engine of b; read by a; then its first page goes bad.
+  void Matrix(const char *source, uint8_t tier, const std::string &more_tiers)
+  {
+    kit::MoverOptions o;
+    o.config = "node: b\nlanes: 1\ncopy_plan: builtin\ntiers:\n  - {name: dram, transport: memory, capacity: 64MiB, slab_size: 4MiB}\n" +
+               more_tiers + "listen: {address: '10.9.0.2', key_file: " + key_ + ", lend: 8MiB}\n";
+    o.tenants = Tenants();
+    auto b = std::make_unique<Mover>(o);
+    auto a = A();
+    ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+    Engine mine(*b, guest::as("red")), far(*a, guest::as("red"));
+    ASSERT_TRUE(Connected(far)) << a->log() << b->log();
+    mine.fill(0, kMid, 5);
+    ASSERT_EQ(DRAY_OK, mine.put("cell", 0, kMid, tier, DRAY_VERIFY_CRC).status);
+    ASSERT_EQ(DRAY_OK, mine.put("beside", 0, kMid, DRAY_TIER_DRAM, DRAY_VERIFY_CRC).status);
+    auto lease = mine.map("cell", tier);
+    ASSERT_EQ(DRAY_OK, lease.status) << say(lease);
+    char *p = const_cast<char *>(static_cast<const char *>(dray_map_address(mine.d, lease.slab, lease.off)));
+    ASSERT_NE(nullptr, p);
+    auto c = far.get("cell", 0, kMid); // registers the slab
+    ASSERT_EQ(DRAY_OK, c.status) << say(c) << a->log() << b->log();
+    ASSERT_EQ(DRAY_PATH_RDMA_READ, c.path);
+    // bad, in force, and nobody of the mover has touched it
+    pid_t pid = fork();
+    if (pid == 0) {
+      signal(SIGBUS, SIG_DFL);
+      madvise(p, 4096, MADV_HWPOISON); // EBUSY where it is pinned, and in force all the same; devdax: SIGBUS
+      _exit(0);
+    }
+    waitpid(pid, nullptr, 0);
+    memset(far.mem(), 0, kMid);
+    c = far.get("cell", 0, kMid);
+    printf("MATRIX %s | RDMA, registered before the poison: %s%s\n", source, say(c).c_str(),
+           c.status == DRAY_OK && far.holds(0, kMid, 5) ? ", with the old data" : "");
+    // rxe says success; the bytes are proven by the CRC that came with the answer, so they are the cell's or nothing
+    if (c.status == DRAY_OK) {
+      EXPECT_TRUE(far.holds(0, kMid, 5));
+      EXPECT_TRUE(c.flags & DRAY_CRC_CHECKED);
+    }
+    // an engine meets it and says so: from then on the gate decides, not the provider
+    struct dray_sqe *q = mine.sqe();
+    dray_prep_quarantine_lease(q, lease.object, 0, 4096, 4096);
+    c = mine.one();
+    while (c.type == DRAY_POISON)
+      c = mine.one();
+    c = far.get("cell", 0, kMid);
+    printf("MATRIX %s | RDMA, once it is known: %s\n", source, say(c).c_str());
+    EXPECT_EQ(DRAY_REFUSED, c.status) << say(c);
+    EXPECT_TRUE(c.reason == DRAY_POISONED || c.reason == DRAY_QUARANTINED) << say(c);
+    c = far.get("beside", 0, kMid);
+    EXPECT_EQ(DRAY_OK, c.status) << say(c) << " others read on";
+    mine.close();
+  }
+};
+
+TEST_F(GuestRdmaPoison, OfAMemfdSlabQuarantineGateAndCrcDecideNotTheProvider) { Matrix("memfd", DRAY_TIER_DRAM, ""); }
+
+TEST_F(GuestRdmaPoison, OfADevdaxSlabQuarantineGateAndCrcDecideNotTheProvider)
+{
+  NEEDS("GUEST_DAX");
+  Matrix("devdax", DRAY_TIER_CXL,
+         "  - {name: cxl, transport: cxl, path: /dev/" + guest::dax() + ", owner: red, keep: fresh, capacity: 16MiB}\n");
+}
+
+TEST_F(GuestRdma, ADevdaxSlabIsReadByAPeerAndItsDrainLeavesNoRegistrationBehind)
+{
+  NEEDS("GUEST_DAX");
+  int before = guest::kernel_warnings();
+  kit::MoverOptions o;
+  o.config = "node: b\nlanes: 1\ncopy_plan: builtin\ntiers:\n  - {name: dram, transport: memory, capacity: 64MiB, slab_size: 4MiB}\n"
+             "  - {name: cxl, transport: cxl, path: /dev/" + guest::dax() +
+             ", owner: red, keep: fresh, capacity: 16MiB}\nlisten: {address: '10.9.0.2', key_file: " + key_ +
+             ", lend: 8MiB, lease_ms: 2000}\n";
+  o.tenants = Tenants();
+  auto b = std::make_unique<Mover>(o);
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine mine(*b, guest::as("red")), far(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(far)) << a->log() << b->log();
+  mine.fill(0, kMid, 5);
+  ASSERT_EQ(DRAY_OK, mine.put("cell", 0, kMid, DRAY_TIER_CXL, DRAY_VERIFY_CRC).status);
+  auto c = far.get("cell", 0, kMid);
+  ASSERT_EQ(DRAY_OK, c.status) << say(c) << b->log();
+  EXPECT_TRUE(far.holds(0, kMid, 5));
+  auto r = run::dray({"tier", "drain", "cxl", "--timeout", "20"}, b.get());
+  EXPECT_EQ(0, r.code) << r.out << r.err << b->log();
+  EXPECT_EQ(0, guest::holds_dax(b->worker()));
+  std::string out;
+  EXPECT_EQ(0, guest::shell("echo " + guest::dax() + " > /sys/bus/dax/drivers/device_dax/unbind", &out)) << out;
+  EXPECT_EQ(0, guest::shell("echo " + guest::dax() + " > /sys/bus/dax/drivers/device_dax/bind", &out)) << out;
+  EXPECT_EQ(before, guest::kernel_warnings()) << "the kernel noticed";
 }

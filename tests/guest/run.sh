@@ -7,7 +7,7 @@
 #
 # VARIANT   dax   /dev/dax of a static region (256 MiB, persistent memory) and a dynamic one (256 MiB, soft-reserved)
 #           cxl   one CXL Type-3 device (256 MiB, persistent) behind a host bridge
-#           rxe   two network cards on one wire, for soft RoCE
+#           rxe   two network cards on one wire, for soft RoCE, and /dev/dax of a static region (256 MiB)
 #           two   two machines with a network card each on one wire; the command runs in both, GUEST_NODE is 1 and 2;
 #                 the second one's output comes on standard error; exit code: the first that is not 0
 #           none  nothing of that
@@ -215,6 +215,9 @@ case $variant in
       -device cxl-rp,port=1,bus=bridge,id=rp1,chassis=0,slot=3 -device cxl-type3,bus=rp0,memdev=media,lsa=label,id=mem0)
     ;;
   rxe)
+    mem=${mem:-3072}
+    [ "$mem" -ge 3072 ] || die 2 'variant rxe has at least 3072 MiB: its device-dax is the upper 256 of them'
+    append+=' memmap=256M!0x130000000'
     for i in 0 1; do
       dev+=(-netdev "hubport,id=wire$i,hubid=0" -device "virtio-net-pci,netdev=wire$i,mac=52:54:00:00:00:0$((i + 1))")
     done

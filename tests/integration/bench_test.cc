@@ -40,7 +40,7 @@ std::string file_of(const Scratch &s, const char *name, uint64_t bytes)
 
 TEST(Bench, MemoryIsMeasuredByThreadsAndItsBytesAreAddedUp)
 {
-  Result r = dray({"bench", "mem", "--quick", "-s", "8MiB", "-t", "2", "-n", "2", "-b", "64KiB", "--json"});
+  Result r = dray({"bench", "mem", "--quick", "-s", "8MiB", "-t", "2", "--rounds", "2", "-b", "64KiB", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   Json j(r.out);
   for (const char *name : {"mem.read.1t", "mem.read.2t", "mem.write.1t", "mem.copy.2t", "mem.latency"})
@@ -54,7 +54,7 @@ TEST(Bench, ADeviceFileIsReadWithoutBeingChangedAndItsShareOfTheLinkIsSaid)
   std::string path = file_of(s, "cxl", 8 << 20);
   std::string before = kit::read_file(path);
   Result r = dray({"bench", "cxl", "--device", path, "--threads", "2", "--rw", "read", "--block-size", "64KiB",
-                   "--link-gbps", "64", "--quick", "-n", "2", "--json"});
+                   "--link-gbps", "64", "--quick", "--rounds", "2", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   Json j(r.out);
   EXPECT_TRUE(verified(j, "cxl.read.2t"));
@@ -101,7 +101,7 @@ TEST(Bench, ADeviceThatCannotBeMeasuredIsRefusedWithWhatToDo)
     EXPECT_NE(r.err.find(c.says), std::string::npos) << r.err;
   }
   EXPECT_EQ(kit::read_file(kept).substr(0, 7), "DRAYCXL");
-  EXPECT_EQ(dray({"bench", "cxl", "--quick", "-n", "1", "--device", kept, "--rw", "write", "--overwrite"}).code, 0);
+  EXPECT_EQ(dray({"bench", "cxl", "--quick", "--rounds", "1", "--device", kept, "--rw", "write", "--overwrite"}).code, 0);
   EXPECT_NE(kit::read_file(kept).substr(0, 7), "DRAYCXL");
   close(held);
 }
@@ -109,7 +109,7 @@ TEST(Bench, ADeviceThatCannotBeMeasuredIsRefusedWithWhatToDo)
 TEST(Bench, AWholeRequestGoesAndComesBackByOneDirectiveEach)
 {
   Scratch s;
-  Result r = dray({"bench", "kv", "--preset", "dsv3", "--quick", "-n", "1", "--json", "--html", s.path("r.html")});
+  Result r = dray({"bench", "kv", "--preset", "dsv3", "--quick", "--rounds", "1", "--json", "--html", s.path("r.html")});
   ASSERT_EQ(r.code, 0) << r.err;
   Json j(r.out);
   for (const char *name : {"kv.dsv3.submit", "kv.dsv3.offload", "kv.dsv3.restore"})
@@ -170,7 +170,7 @@ TEST(Bench, StoppedEarlyItShowsWhatItHasSaysPartialAndLeavesNothing)
 TEST(Bench, ScaleCountsWhatASessionAndACellTake)
 {
   Scratch s;
-  Result r = dray({"bench", "scale", "--quick", "-n", "1", "--json"});
+  Result r = dray({"bench", "scale", "--quick", "--rounds", "1", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   Json j(r.out);
   for (const char *name : {"scale.sessions.cost.16", "scale.sessions.rss.16", "scale.sessions.fds.16", "scale.cells.stat.10000",

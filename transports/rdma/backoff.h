@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define BACKOFF_FIRST_MS 50u
-#define BACKOFF_LAST_MS 5000u
+#define BACKOFF_LAST_MS 1000u
 
 struct backoff {
   uint32_t failures;

@@ -288,6 +288,9 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   json_object_set_new(o, "auto_tenants", json_boolean(c->auto_tenants));
   json_object_set_new(o, "harden", json_boolean(c->harden));
   json_object_set_new(o, "strict", json_boolean(c->strict));
+  json_object_set_new(o, "usage",
+                      json_pack("{s:s?,s:s?,s:I,s:I}", "path", c->usage.path, "line", c->usage.line, "keep_s",
+                                (json_int_t)c->usage.keep_s, "max_bytes", (json_int_t)c->usage.max_bytes));
   set_u64(o, "lanes", c->lanes);
   set_u64(o, "chunk", c->chunk_bytes);
   set_u64(o, "sessions_max", c->sessions_max);

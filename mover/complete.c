@@ -15,7 +15,8 @@
 void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t item, const struct outcome *o)
 {
   if (UNLIKELY(quota_reason(o->reason)))
-    quotas_refused(l->d, s->tenant, o->reason, o->detail);
+    quotas_refused(l->d, s->tenant, o->reason, o->detail, j->req.sqe.request);
+  meter_item(l, s, j, o);
   if (o->bytes && o->status == DRAY_OK) {
     stat_add(&l->stats.bytes_by_path[o->path], o->bytes);
     stat_add(&l->stats.bytes_by_tier[o->tier], o->bytes);

@@ -80,6 +80,8 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->pinned_max = GIB(64);
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
+  c->usage.keep_s = 7 * 86400;
+  c->usage.max_bytes = GIB(1);
   c->chunk_bytes = KIB(256);
   c->copy_measure = true;
   c->copy = copy_plan_default;
@@ -294,6 +296,8 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     name[colon - value] = 0;
     return config_add_tenant(c, name, colon + 1, NULL, -1, e);
   }
+  if (strncmp(key, "usage.", 6) == 0)
+    return config_set_usage(c, key + 6, value, e);
   if (strncmp(key, "tier.", 5) == 0) {
     const char *dot = strchr(key + 5, '.');
     for (uint32_t i = 0; dot && i < c->tiers_n; i++)
@@ -385,6 +389,7 @@ int config_finish(struct config *c, struct err *e)
   if (c->metrics && !metrics_built())
     return err_set(e, -EINVAL, "config: metrics: this drayd was built without libmicrohttpd");
   int quota = config_quota_check(c, &c->quota, e);
+  quota = quota ? quota : config_usage_check(c, e);
   if (quota < 0)
     return quota;
   if (c->calibration) {

@@ -38,6 +38,13 @@ struct config_tenant {
   const char *socket; /* NULL: none of its own */
   int64_t uid;        /* -1: none */
 };
+/* The ledger of requests (usage.h); neither path nor line: none is kept. */
+struct config_usage {
+  const char *path;   /* SQLite database, in a directory of its own; NULL: none */
+  const char *line;   /* file:PATH, udp:IP:PORT, http:IP:PORT/PATH?QUERY: line protocol; NULL: none */
+  uint64_t keep_s;    /* how long a row is kept */
+  uint64_t max_bytes; /* of the database */
+};
 struct config {
   const char *node;
   const char *socket, *admin;
@@ -49,6 +56,7 @@ struct config {
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;
   const char *metrics; /* address of /metrics; NULL: off */
+  struct config_usage usage;
   uint32_t tiers_n, tenants_n;
   struct config_tier tier[CONFIG_TIERS_MAX];
   struct config_tenant tenant[CONFIG_TENANTS_MAX];

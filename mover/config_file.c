@@ -21,6 +21,9 @@ struct file_tenant {
 struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
 };
+struct file_usage {
+  char *path, *line, *keep, *max;
+};
 struct file_config {
   char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
       *crc, *copy_plan;
@@ -30,6 +33,7 @@ struct file_config {
   struct file_tenant *tenants;
   unsigned tenants_count;
   struct file_limits *limits;
+  struct file_usage *usage;
   struct file_quota *quotas;
   struct file_rate *rates;
   struct file_rule *rules;
@@ -60,6 +64,9 @@ static const cyaml_schema_field_t limits_fields[] = {
     TEXT(file_limits, regions),  TEXT(file_limits, pinned),
     TEXT(file_limits, items),    CYAML_FIELD_END,
 };
+static const cyaml_schema_field_t usage_fields[] = {
+    TEXT(file_usage, path), TEXT(file_usage, line), TEXT(file_usage, keep), TEXT(file_usage, max), CYAML_FIELD_END,
+};
 static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, node),
     TEXT(file_config, socket),
@@ -83,6 +90,7 @@ static const cyaml_schema_field_t top_fields[] = {
                          &tenant_schema, 0, CONFIG_TENANTS_MAX),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
                             limits_fields),
+    CYAML_FIELD_MAPPING_PTR("usage", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, usage, usage_fields),
     CYAML_FIELD_SEQUENCE("quotas", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, quotas,
                          &config_quota_schema, 0, QUOTA_GRANTS_MAX),
     CYAML_FIELD_SEQUENCE("rates", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rates,
@@ -152,6 +160,7 @@ static int apply_tenant(struct config *c, const struct file_tenant *f, struct er
 static int apply(struct config *c, const struct file_config *f, struct err *e)
 {
   const struct file_limits none = {0}, *l = f->limits ? f->limits : &none;
+  const struct file_usage no_usage = {0}, *u = f->usage ? f->usage : &no_usage;
   const struct {
     const char *key, *value;
   } fields[] = {{"node", f->node},
@@ -173,7 +182,11 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"limits.sessions_per_tenant", l->sessions_per_tenant},
                 {"limits.regions", l->regions},
                 {"limits.pinned", l->pinned},
-                {"limits.items", l->items}};
+                {"limits.items", l->items},
+                {"usage.path", u->path},
+                {"usage.line", u->line},
+                {"usage.keep", u->keep},
+                {"usage.max", u->max}};
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     int r = fields[i].value ? config_set(c, fields[i].key, fields[i].value, e) : 0;
     if (r < 0)

@@ -149,6 +149,8 @@ static int daemon_start(struct daemon *d, struct err *e)
   if (r == 0)
     r = quotas_apply(d, d->seed->plan, e);
   if (r == 0)
+    r = usage_init(d, e);
+  if (r == 0)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
@@ -160,6 +162,7 @@ static int daemon_start(struct daemon *d, struct err *e)
     if (r == 0)
       r = lane_start(&d->lanes[i]);
   }
+  r = r ? r : usage_start(d, e);
   return r ? r : metrics_start(d, e);
 }
 
@@ -176,8 +179,10 @@ static void daemon_stop(struct daemon *d)
     lane_send(&d->lanes[i], m);
     lane_join(&d->lanes[i]);
   }
+  usage_stop(d); /* after the lanes: what they still said is in their rings */
   drain_stop(d);
   poison_unwatch(d);
+  usage_deinit(d);
   d->store = store_free(d->store);
   quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)

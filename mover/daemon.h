@@ -16,6 +16,7 @@
 #include "mover/quota.h"
 #include "mover/session.h"
 #include "mover/store/store.h"
+#include "mover/usage.h"
 
 #define DAEMON_SESSIONS 4096u
 
@@ -76,6 +77,7 @@ struct daemon {
   struct fill_table fills;
   struct drain drain;
   struct quotas quotas;
+  struct usage usage;
   void *metrics;    /* metrics.h; NULL: off */
   uint64_t unready; /* [STAT] draining */
   pthread_mutex_t keeper_lock;

@@ -24,6 +24,7 @@
 #include "mover/poison.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
+#include "mover/usage.h"
 
 #define SPIN_MIN_NS 2000u
 #define SPIN_MAX_NS 50000u
@@ -55,6 +56,10 @@ int lane_new(struct daemon *d, uint32_t idx, struct lane *l)
   l->chunks = calloc(LANE_CHUNKS, sizeof *l->chunks);
   l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   l->epoll = epoll_create1(EPOLL_CLOEXEC);
+  l->meter = calloc(QUOTA_TENANTS, sizeof *l->meter);
+  l->meter_ring = usage_kept(d->cfg) ? calloc(1, sizeof *l->meter_ring) : NULL;
+  if (!l->meter || (usage_kept(d->cfg) && !l->meter_ring))
+    return -ENOMEM;
   if (!l->steps || !l->free_steps || !l->chunks || l->wake < 0 || l->epoll < 0)
     return -ENOMEM;
   for (uint32_t i = 0; i < LANE_STEPS; i++) {
@@ -80,6 +85,8 @@ void lane_free(struct lane *l)
   free(l->steps);
   free(l->free_steps);
   free(l->chunks);
+  free(l->meter);
+  free(l->meter_ring);
   close_fd(&l->wake);
   close_fd(&l->epoll);
   pthread_mutex_destroy(&l->inbox_lock);

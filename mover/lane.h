@@ -12,6 +12,7 @@
 
 #include "include/priv/list.h"
 #include "mover/help.h"
+#include "mover/meter.h"
 #include "mover/stats.h"
 #include "mover/step.h"
 #include "transports/transport.h"
@@ -87,6 +88,9 @@ struct lane {
   uint32_t unpin_n;
   struct help help;
   struct lane_stats stats;
+  struct meter_row *meter;                                            /* by tenant */
+  struct meter_ring *meter_ring;                                      /* NULL: no ledger is kept */
+  uint64_t exemplar[DRAY_REASON_COUNT], exemplar_share[METER_SHARES]; /* [STAT] meter_exemplar() */
 };
 
 int lane_new(struct daemon *d, uint32_t idx, struct lane *l);

@@ -90,6 +90,8 @@ static void count_read(const struct call *c, const struct outcome *o, unsigned t
     stat_add(&st->hits_by_tier[tier], 1);
   else if (o->status == DRAY_MISSED)
     stat_add(&st->misses, 1);
+  if (tier || o->status == DRAY_MISSED)
+    meter_lookup(c->l, c->s, c->j, tier, o->reason);
 }
 
 /* Pins the copy on `tier` instead of what is pinned. OK, or ABSENT when it went away meanwhile. */

@@ -141,6 +141,11 @@ bool ops_account(const struct call *c, struct outcome *o)
   *o = r == DRAY_REASON_OK ? outcome_ok : outcome_refused(r);
   if (r == DRAY_REASON_OK)
     stat_add(&c->l->stats.accounted, c->j->req.sqe.len);
+  if (r == DRAY_REASON_OK && lease.slot.slab) {
+    struct slot_mem m;
+    store_slot_mem(c->l->d->store, lease.slot, &m);
+    meter_account(c->l, c->s, c->j, m.tier, c->j->req.sqe.len);
+  }
   return true;
 }
 

@@ -275,11 +275,12 @@ void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes)
     rate_spend(&t->bytes_ns, q->plan.rate[t->rate - 1].bytes, bytes, daemon_now_ns());
 }
 
-void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule)
+void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule, uint32_t request)
 {
   struct quotas *q = &d->quotas;
   LOCKED(&q->lock);
   q->tenant[tenant].refused[reason - DRAY_QUOTA_EXCEEDED]++;
+  q->tenant[tenant].request[reason - DRAY_QUOTA_EXCEEDED] = request;
   q->tenant[tenant].last_rule = rule;
   if (rule >= DRAY_RULE_FIRST && rule - DRAY_RULE_FIRST < q->plan.rules_n)
     q->run[rule - DRAY_RULE_FIRST].refused++;

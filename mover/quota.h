@@ -28,9 +28,10 @@ struct step;
 struct quota_tenant {
   uint64_t bytes_ns, directives_ns, slow_ns; /* rate_take() */
   uint64_t refused[QUOTA_REASONS];
-  uint64_t waits;     /* directives that a rate held back */
-  uint32_t last_rule; /* of the last refusal: DRAY_RULE_* */
-  uint16_t rate;      /* index + 1 in the plan; 0: none */
+  uint32_t request[QUOTA_REASONS]; /* whose refusal that was last; 0: nobody said */
+  uint64_t waits;                  /* directives that a rate held back */
+  uint32_t last_rule;              /* of the last refusal: DRAY_RULE_* */
+  uint16_t rate;                   /* index + 1 in the plan; 0: none */
 };
 struct rule_run {
   uint8_t phase; /* enum rule_phase */
@@ -80,7 +81,7 @@ unsigned quotas_room(struct lane *l, uint32_t pool, uint32_t tenant, uint8_t kla
 /* What a tenant does at its limit: enum quota_what. */
 unsigned quotas_over(struct daemon *d, uint32_t pool, uint32_t tenant);
 /* A refusal was answered. */
-void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule);
+void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule, uint32_t request);
 static inline bool quota_reason(unsigned reason)
 {
   return reason >= DRAY_QUOTA_EXCEEDED && reason <= DRAY_RATE_LIMITED;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics, /healthz, /readyz of a real mover: every series at once, bounded, and nobody waits for a scraper. */
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,49 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/http.h"
 #include "tests/kit/mover.h"
 
 using kit::Engine;
 using kit::Mover;
 
 namespace {
-int free_port()
-{
-  int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in a = {};
-  socklen_t n = sizeof a;
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int port = bind(s, (struct sockaddr *)&a, n) == 0 && getsockname(s, (struct sockaddr *)&a, &n) == 0 ? ntohs(a.sin_port) : -1;
-  close(s);
-  return port;
-}
-int dial(int port)
-{
-  int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_port = htons((uint16_t)port);
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  struct timeval limit = {10, 0};
-  setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (connect(s, (struct sockaddr *)&a, sizeof a) == 0)
-    return s;
-  close(s);
-  return -1;
-}
-std::string get(int port, const std::string &path, const std::string &head = "")
-{
-  int s = dial(port);
-  std::string q = "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head + "\r\n", text;
-  if (s < 0 || write(s, q.data(), q.size()) != (ssize_t)q.size())
-    return "";
-  char buf[4096];
-  for (ssize_t n; (n = read(s, buf, sizeof buf)) > 0;)
-    text.append(buf, (size_t)n);
-  close(s);
-  return text;
-}
+using http::dial;
+using http::free_port;
+using http::get;
 #define HAS(text, what) EXPECT_NE((text).find(what), std::string::npos) << what
 #define HASNT(text, what) EXPECT_EQ((text).find(what), std::string::npos) << what
 

@@ -9,6 +9,7 @@
 #include "mover/fill.h"
 #include "mover/lane.h"
 #include "mover/grant.h"
+#include "mover/revoke.h"
 #include "mover/session.h"
 #include "mover/step.h"
 
@@ -114,6 +115,16 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
     if (r == DRAY_REASON_OK && !slot.slab)
       r = DRAY_ABSENT;
   }
+  /* taken back while it was staged: nobody was asked for a lease that was not there */
+  struct cell_facts now = {.idx = 0};
+  struct slot_ref none = {0};
+  if (r == DRAY_REASON_OK &&
+      (store_find(st, t->s->tenant, f.key, PIN_NONE, lane_ms(l), &now, &none) != DRAY_REASON_OK || now.idx != f.idx ||
+       now.gen != f.gen || now.state == CELL_QUARANTINED)) {
+    store_unpin(st, slot);
+    r = now.idx == f.idx && now.gen == f.gen && now.state == CELL_QUARANTINED ? DRAY_LEASE_REVOKED
+                                                                              : DRAY_STALE_GENERATION;
+  }
   if (r != DRAY_REASON_OK)
     return r;
   grant_read(l, t->s, &f, slot, o);
@@ -127,7 +138,9 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
 {
   struct store *st = l->d->store;
   struct cell_facts f;
+  struct slot_ref none = {0};
   uint32_t now_ms = lane_ms(l);
+  bool raised = false;
   unsigned r = settle_crc(t, o); /* of MOVE, PUBLISH and STAGE, too: a corrupted source must not become a good copy */
   if (r != DRAY_REASON_OK)
     return r;
@@ -151,7 +164,15 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
     return store_move_copy(st, &t->facts, from.pool, t->to);
   }
   case STEP_PUBLISH:
+    raised = t->facts.taint == DRAY_TRUSTED && t->cell.taint > DRAY_TRUSTED && t->facts.scope > DRAY_SCOPE_AGENT;
+    if (raised &&
+        store_find(st, t->facts.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : t->facts.tenant, t->facts.key,
+                   PIN_NONE, now_ms, &f, &none) == DRAY_REASON_OK &&
+        f.idx == t->facts.idx && f.gen == t->facts.gen)
+      t->facts = f; /* with copies that were staged meanwhile */
     r = store_publish(st, &t->facts, t->cell.who.scope, t->cell.taint, t->cell.mkey, t->to, &f);
+    if (r == DRAY_REASON_OK && raised)
+      revoke_cell(l->d, &t->facts);
     if (r == DRAY_REASON_OK)
       o->object = (uint64_t)f.gen << 32 | f.idx;
     return r;

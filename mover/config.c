@@ -80,6 +80,7 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->pinned_max = GIB(64);
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
+  c->revoke_ns = 5000000000u;
   c->usage.keep_s = 7 * 86400;
   c->usage.max_bytes = GIB(1);
   c->chunk_bytes = KIB(256);
@@ -295,6 +296,13 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     memcpy(name, value, (size_t)(colon - value));
     name[colon - value] = 0;
     return config_add_tenant(c, name, colon + 1, NULL, -1, e);
+  }
+  if (strcmp(key, "revoke_grace") == 0) {
+    uint64_t ns;
+    if (units_time(value, &ns) < 0 || ns < 10000000u || ns > 600000000000ull)
+      return err_set(e, -EINVAL, "config: revoke_grace: '%.60s' is not a time in 10ms..10m", value);
+    c->revoke_ns = ns;
+    return 0;
   }
   if (strncmp(key, "usage.", 6) == 0)
     return config_set_usage(c, key + 6, value, e);

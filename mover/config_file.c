@@ -26,7 +26,7 @@ struct file_usage {
 };
 struct file_config {
   char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
-      *crc, *copy_plan;
+      *crc, *copy_plan, *revoke_grace;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
@@ -81,6 +81,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, split_bytes),
     TEXT(file_config, crc),
     TEXT(file_config, copy_plan),
+    TEXT(file_config, revoke_grace),
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_BOOL_PTR("harden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, harden),
     CYAML_FIELD_BOOL_PTR("strict", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, strict),
@@ -176,6 +177,7 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"split_bytes", f->split_bytes},
                 {"crc", f->crc},
                 {"copy_plan", f->copy_plan},
+                {"revoke_grace", f->revoke_grace},
                 {"limits.cells", l->cells},
                 {"limits.leases", l->leases},
                 {"limits.sessions", l->sessions},

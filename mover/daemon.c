@@ -183,6 +183,7 @@ static void daemon_stop(struct daemon *d)
   drain_stop(d);
   poison_unwatch(d);
   usage_deinit(d);
+  revoke_deinit(d);
   d->store = store_free(d->store);
   quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)
@@ -215,6 +216,7 @@ int daemon_run(const struct worker_seed *seed)
   list_init(&d->inbox);
   list_init(&d->hello);
   list_init(&d->admins);
+  list_init(&d->revokes.held);
   int r = daemon_harden(d, &e);
   r = r ? r : daemon_start(d, &e);
   if (r < 0) {

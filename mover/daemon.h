@@ -14,6 +14,7 @@
 #include "mover/lane.h"
 #include "mover/log.h"
 #include "mover/quota.h"
+#include "mover/revoke.h"
 #include "mover/session.h"
 #include "mover/store/store.h"
 #include "mover/usage.h"
@@ -78,6 +79,7 @@ struct daemon {
   struct drain drain;
   struct quotas quotas;
   struct usage usage;
+  struct revokes revokes;
   void *metrics;    /* metrics.h; NULL: off */
   uint64_t unready; /* [STAT] draining */
   pthread_mutex_t keeper_lock;

@@ -22,6 +22,7 @@
 #include "mover/control.h"
 #include "mover/daemon.h"
 #include "mover/poison.h"
+#include "mover/revoke.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
 #include "mover/usage.h"
@@ -47,6 +48,7 @@ int lane_new(struct daemon *d, uint32_t idx, struct lane *l)
   list_init(&l->active);
   list_init(&l->dirty);
   list_init(&l->waiters);
+  list_init(&l->revokes);
   help_init(&l->help);
   l->next_deadline = UINT64_MAX;
   /* spinning on the only CPU would keep the engine from ever submitting */
@@ -158,6 +160,9 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
   case LANE_POISON:
     poison_tell(l, m);
     break;
+  case LANE_REVOKE:
+    revoke_tell(l, m);
+    break;
   case LANE_TIER:
     drain_tell(l, m);
     break;
@@ -196,6 +201,7 @@ static void lane_release(struct lane *l, struct session *s)
   if (!m)
     return; /* tried again next sweep */
   session_flush(l, s);
+  revoke_forget(l, s);
   list_remove(&s->dirty);
   session_rest(l, s);
   list_remove(&s->link);
@@ -218,6 +224,12 @@ void lane_unpin(struct lane *l, struct slot_ref slot)
   if (l->unpin_n == LANE_UNPINS)
     lane_unpin_all(l);
   l->unpin[l->unpin_n++] = slot;
+}
+
+static uint64_t lane_expire(struct lane *l)
+{
+  uint64_t jobs = job_expire(l, l->now_ns), leases = revoke_expire(l);
+  return MIN_OF(jobs, leases);
 }
 
 /* One pass over everything. True when something was done. */
@@ -265,7 +277,7 @@ static bool lane_sweep(struct lane *l)
   if (UNLIKELY(l->next_deadline != UINT64_MAX)) {
     lane_refresh(l);
     if (l->next_deadline <= l->now_ns)
-      l->next_deadline = job_expire(l, l->now_ns);
+      l->next_deadline = lane_expire(l);
   }
   while (!list_empty(&l->dirty)) {
     struct session *s = LIST_OF(list_pop_front(&l->dirty), struct session, dirty);

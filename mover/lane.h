@@ -42,10 +42,11 @@ enum lane_msg_kind {
   LANE_UNREGION = 4,
   LANE_LAYOUT = 5,
   LANE_KEY = 6,
-  LANE_FORGET = 8, /* the last message about a quiet session: answered with CONTROL_GONE */
-  LANE_POISON = 9, /* bad memory: id slab, off, size; every lane tells its own sessions */
-  LANE_TIER = 10,  /* state of a tier: id, value: reason; every lane tells its own sessions */
-  LANE_STOP = 7,   /* all sessions end; the thread returns when the last is quiet */
+  LANE_FORGET = 8,  /* the last message about a quiet session: answered with CONTROL_GONE */
+  LANE_POISON = 9,  /* bad memory: id slab, off, size; every lane tells its own sessions */
+  LANE_REVOKE = 11, /* id slab, off, size; value tenant, seq agent of its owner; every lane asks its own sessions */
+  LANE_TIER = 10,   /* state of a tier: id, value: reason; every lane tells its own sessions */
+  LANE_STOP = 7,    /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {
   struct list link;
@@ -72,7 +73,7 @@ struct lane {
   /* the lane's own */
   int epoll;
   uint64_t now_ns;
-  struct list sessions, active, dirty, waiters;
+  struct list sessions, active, dirty, waiters, revokes;
   uint32_t active_n;
   uint64_t sessions_n; /* [STAT] the main thread reads it to balance */
   uint64_t next_deadline;

@@ -17,6 +17,7 @@ struct page {
   bool open; /* OpenMetrics */
   const char *name;
   bool counter;
+  bool ns;           /* samples are nanoseconds and shown as seconds */
   uint64_t exemplar; /* meter_exemplar() of the next sample; 0: none */
 };
 
@@ -26,6 +27,7 @@ static void family(struct page *p, const char *name, bool counter, const char *h
   const char *suffix = counter && !p->open ? "_total" : "";
   p->name = name;
   p->counter = counter;
+  p->ns = false;
   fprintf(p->f, "# HELP dray_%s%s %s\n# TYPE dray_%s%s %s\n", name, suffix, help, name, suffix,
           counter ? "counter" : "gauge");
 }
@@ -56,7 +58,9 @@ __attribute__((sentinel)) static void sample(struct page *p, uint64_t v, ...)
     sep = ',';
   }
   va_end(ap);
-  fprintf(p->f, "%s %llu", sep == ',' ? "}" : "", (unsigned long long)v);
+  fprintf(p->f, "%s %llu", sep == ',' ? "}" : "", (unsigned long long)(p->ns ? v / 1000000000u : v));
+  if (p->ns)
+    fprintf(p->f, ".%09u", (unsigned)(v % 1000000000u));
   if (p->open && p->exemplar) /* which request it was, and how long that took, in seconds */
     fprintf(p->f, " # {request=\"%u\"} %u.%06u", (unsigned)(p->exemplar >> 32), (unsigned)p->exemplar / 1000000u,
             (unsigned)p->exemplar % 1000000u);
@@ -189,7 +193,8 @@ static void access_of(struct page *p, const struct row *row, uint32_t n)
   for (uint32_t i = 0; i < n; i++)
     for (unsigned k = 0; k < 2; k++)
       sample(p, row[i].meter.bytes[k], "tenant", row[i].name, "where", where[k], NULL);
-  family(p, "tenant_access_nanoseconds", true, "Time that moving them took.");
+  family(p, "tenant_access_seconds", true, "Time that moving them took.");
+  p->ns = true;
   for (uint32_t i = 0; i < n; i++)
     for (unsigned k = 0; k < 2; k++)
       sample(p, row[i].meter.ns[k], "tenant", row[i].name, "where", where[k], NULL);
@@ -228,6 +233,15 @@ static void shares(struct page *p, const struct daemon *d, const struct row *row
            row[i].meter.shares[4] * 99 + row[i].meter.shares[5] * 100;
   fprintf(p->f, "dray_remote_share_sum %llu.%02llu\ndray_remote_share_count %llu\n", (unsigned long long)(far / 100),
           (unsigned long long)(far % 100), (unsigned long long)v);
+}
+
+static void revoked(struct page *p, struct daemon *d)
+{
+  one(p, "revoked_leases", true, "Leases that engines were asked to give back.", stat_read(&d->revokes.asked));
+  one(p, "revoked_sessions", true, "Sessions ended because one was not given back.", stat_read(&d->revokes.sessions));
+  one(p, "held_sessions", false, "Sessions that are over and whose process lives: what they leased is held.",
+      stat_read(&d->revokes.held_n));
+  one(p, "held_bytes", false, "Bytes of cells held so.", stat_read(&d->revokes.held_bytes));
 }
 
 static void ledger(struct page *p, struct daemon *d)
@@ -313,6 +327,7 @@ char *metrics_text(struct daemon *d, bool open, size_t *ret_n)
   tenants(&p, d);
   rules(&p, d);
   ledger(&p, d);
+  revoked(&p, d);
   if (open)
     fputs("# EOF\n", p.f);
   if (fclose(p.f) != 0) {

@@ -89,7 +89,8 @@ struct dray_cqe {
   uint64_t off;    /**< ALLOC, MAP: offset in the slab; POISON, and a fault with POISONED: first bad byte in the cell */
   uint32_t slab;   /**< ALLOC, MAP: which slab to map; POISON, POISONED: the bad slab, 0: the engine's own memory */
   uint32_t detail; /**< BATCH: first failed item; POISON, POISONED: bytes that are bad together (a power of two);
-                        QUOTA_EXCEEDED .. RATE_LIMITED: the rule (enum dray_rule), unless BATCH; else the provider's own
+                        QUOTA_EXCEEDED .. RATE_LIMITED: the rule (enum dray_rule), unless BATCH; REVOKE:
+                        milliseconds to end the lease in; else the provider's own
                       code (errno) */
   uint32_t queue_ns;
   uint32_t exec_ns;

@@ -199,6 +199,15 @@ void store_pin(struct store *s, struct slot_ref r)
   pool_slot_pin(s, p, r, p->now_ms);
 }
 
+void store_slab_seal(struct store *s, uint32_t slab)
+{
+  struct pool *p = store_pool_of(s, slab);
+  LOCKED(&p->lock);
+  store_slab(s, slab)->state = SLAB_RECLAIMING;
+  store_slab(s, slab)->sealed = 1;
+  list_remove(&s->slabs.own[slab_index(slab)].avail);
+}
+
 void store_unpin(struct store *s, struct slot_ref r)
 {
   struct doomed d = {0};

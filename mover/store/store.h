@@ -180,6 +180,8 @@ unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who
    TIER_DRAINING. */
 unsigned store_reserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
 void store_unreserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
+/* Nothing new goes into that slab; it is destroyed when the last of it is gone. The caller has a pin in it. */
+void store_slab_seal(struct store *s, uint32_t slab);
 /* Lets go of a FILLING slot: free with its last pin. The caller's pin stays the caller's to end. */
 void store_discard(struct store *s, struct slot_ref r);
 

@@ -135,7 +135,7 @@ static bool class_revive(struct store *s, struct slot_class *c)
   bool revived = false;
   for (uint32_t i = 0; c && i < c->slabs; i++) {
     struct slab_rec *r = &s->slabs.rec[c->slab[i]];
-    if (r->state == SLAB_RECLAIMING && slab_has_room(r)) {
+    if (r->state == SLAB_RECLAIMING && !r->sealed && slab_has_room(r)) {
       r->state = SLAB_LIVE;
       list_push_back(&c->avail, &s->slabs.own[c->slab[i]].avail);
       revived = true;

@@ -117,6 +117,10 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_u64(p, "held", stat_read(&d->revokes.held_n));
   set_u64(p, "held_bytes", stat_read(&d->revokes.held_bytes));
   json_object_set_new(o, "revoked", p);
+  p = json_object();
+  set_u64(p, "demoted", stat_read(&d->relief.demoted));
+  set_u64(p, "evicted", stat_read(&d->relief.evicted));
+  json_object_set_new(o, "relief", p);
   admin_rules(d, o);
   return o;
 }

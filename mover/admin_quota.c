@@ -33,6 +33,8 @@ static json_t *rule_row(struct daemon *d, uint32_t i)
   set_u64(o, "until_percent", r->until / 10);
   set_u64(o, "rate", r->rate);
   set_u64(o, "return_ms", r->return_ms);
+  json_object_set_new(o, "of", json_string(r->of == RULE_OF_BANDWIDTH ? "bandwidth" : "fill"));
+  set_u64(o, "line", r->line);
   json_object_set_new(o, "phase", json_string(rule_phase_name(run->phase)));
   set_u64(o, "begun", run->begun);
   set_u64(o, "refused", run->refused);
@@ -116,13 +118,13 @@ json_t *admin_reload(struct daemon *d, json_t *q)
 
 /* Entries of one section that the other does not have just so: "+ ..." in the file alone, "- ..." in force alone. */
 static void differs(json_t *list, const char *section, const char *mark, const void *a, uint32_t n, const void *b,
-                    uint32_t m, size_t size)
+                    uint32_t m, size_t size, size_t compared)
 {
   for (uint32_t i = 0; i < n; i++) {
     const char *row = (const char *)a + i * size; /* each begins with its name */
     bool same = false;
     for (uint32_t k = 0; k < m && !same; k++)
-      same = !memcmp(row, (const char *)b + k * size, size);
+      same = !memcmp(row, (const char *)b + k * size, compared);
     if (!same)
       json_array_append_new(list, json_sprintf("%s %s %s", mark, section, row));
   }
@@ -139,12 +141,15 @@ json_t *admin_check(struct daemon *d, json_t *q)
     LOCKED(&d->quotas.lock);
     const struct quota_plan *now = &d->quotas.plan;
     const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
-    differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g);
-    differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g);
-    differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t);
-    differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t);
-    differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u);
-    differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u);
+    /* not the lines: a comment above is no difference */
+    const size_t gc = offsetof(struct quota_grant, line), tc = offsetof(struct quota_rate, line),
+                 uc = offsetof(struct quota_rule, line);
+    differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g, gc);
+    differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g, gc);
+    differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t, tc);
+    differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t, tc);
+    differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u, uc);
+    differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u, uc);
   }
   json_object_set_new(o, "good", json_boolean(r == 0));
   json_object_set_new(o, "text", json_string(r == 0 ? "" : e.text));

@@ -85,6 +85,8 @@ int config_load(struct config *c, const char *path, struct err *e);
 /* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity,
  * tenant=<name>:<token>. */
 int config_set(struct config *c, const char *key, const char *value, struct err *e);
+/* Tiers, as bits, whose bandwidth the profiles state. */
+uint8_t config_bandwidth(const struct config *c);
 /* Does the plan fit the tenants and tiers of c? -EINVAL with one text. */
 int config_quota_check(const struct config *c, const struct quota_plan *p, struct err *e);
 /* Reads quotas, rates and rules of c's file again; all else needs a restart, and they are checked against the tenants

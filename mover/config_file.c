@@ -158,7 +158,40 @@ static int apply_tenant(struct config *c, const struct file_tenant *f, struct er
   return config_add_tenant(c, f->name, f->token, f->socket, f->uid ? (int64_t)uid : -1, e);
 }
 
-static int apply(struct config *c, const struct file_config *f, struct err *e)
+/* Quotas, rates and rules, each with its line. */
+static int apply_plan(struct config *c, const struct file_config *f, const char *path, struct err *e)
+{
+  struct err why = {{0}};
+  struct quota_plan *p = &c->quota;
+  uint32_t line[QUOTA_GRANTS_MAX] = {0}, at = 0;
+  int r = 0;
+  config_lines(path, "quotas", line, f->quotas_count);
+  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++) {
+    r = config_add_quota(c, &f->quotas[i], &why);
+    at = line[i];
+    if (r == 0)
+      p->grant[p->grants_n - 1].line = at;
+  }
+  memset(line, 0, sizeof line);
+  config_lines(path, "rates", line, r == 0 ? f->rates_count : 0);
+  for (unsigned i = 0; r == 0 && i < f->rates_count; i++) {
+    r = config_add_rate(c, &f->rates[i], &why);
+    at = line[i];
+    if (r == 0)
+      p->rate[p->rates_n - 1].line = at;
+  }
+  memset(line, 0, sizeof line);
+  config_lines(path, "rules", line, r == 0 ? f->rules_count : 0);
+  for (unsigned i = 0; r == 0 && i < f->rules_count; i++) {
+    r = config_add_rule(c, &f->rules[i], &why);
+    at = line[i];
+    if (r == 0)
+      p->rule[p->rules_n - 1].line = at;
+  }
+  return r < 0 ? err_set(e, r, "line %u: %.460s", at, why.text) : 0;
+}
+
+static int apply(struct config *c, const struct file_config *f, const char *path, struct err *e)
 {
   const struct file_limits none = {0}, *l = f->limits ? f->limits : &none;
   const struct file_usage no_usage = {0}, *u = f->usage ? f->usage : &no_usage;
@@ -212,14 +245,7 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     if (r < 0)
       return r;
   }
-  int r = 0;
-  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++)
-    r = config_add_quota(c, &f->quotas[i], e);
-  for (unsigned i = 0; r == 0 && i < f->rates_count; i++)
-    r = config_add_rate(c, &f->rates[i], e);
-  for (unsigned i = 0; r == 0 && i < f->rules_count; i++)
-    r = config_add_rule(c, &f->rules[i], e);
-  return r;
+  return apply_plan(c, f, path, e);
 }
 
 int config_load(struct config *c, const char *path, struct err *e)
@@ -236,7 +262,7 @@ int config_load(struct config *c, const char *path, struct err *e)
   if (!f)
     return 0; /* an empty file changes nothing */
   struct err inner = {{0}};
-  int code = apply(c, f, &inner);
+  int code = apply(c, f, path, &inner);
   cyaml_free(&cfg, &top_schema, f, 0);
   if (code < 0)
     err_set(e, code, "%.120s: %.380s", path, inner.text);

@@ -28,9 +28,11 @@ static const cyaml_schema_field_t rate_fields[] = {
     TEXT(file_rate, "directives", directives), TEXT(file_rate, "over", over),   CYAML_FIELD_END,
 };
 static const cyaml_schema_field_t rule_fields[] = {
-    TEXT(file_rule, "name", name),   TEXT(file_rule, "tier", tier),   TEXT(file_rule, "when", when),
-    TEXT(file_rule, "until", until), TEXT(file_rule, "class", klass), TEXT(file_rule, "what", what),
-    TEXT(file_rule, "rate", rate),   TEXT(file_rule, "return", back), CYAML_FIELD_END,
+    TEXT(file_rule, "name", name),   TEXT(file_rule, "tier", tier),
+    TEXT(file_rule, "when", when),   TEXT(file_rule, "until", until),
+    TEXT(file_rule, "class", klass), TEXT(file_rule, "what", what),
+    TEXT(file_rule, "rate", rate),   TEXT(file_rule, "return", back),
+    TEXT(file_rule, "of", of),       CYAML_FIELD_END,
 };
 const cyaml_schema_value_t config_quota_schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_quota, quota_fields)};
@@ -159,8 +161,9 @@ int config_add_rate(struct config *c, const struct file_rate *f, struct err *e)
 int config_add_rule(struct config *c, const struct file_rule *f, struct err *e)
 {
   static const char *const classes[] = {"normal", "latency", "bulk", "any", NULL};
+  static const char *const ofs[] = {"", "fill", "bandwidth", NULL};
   struct quota_plan *p = &c->quota;
-  struct quota_rule q = {.klass = 3};
+  struct quota_rule q = {.klass = 3, .of = RULE_OF_FILL};
   uint64_t ns = 0;
   char who[128];
   if (p->rules_n == QUOTA_RULES_MAX)
@@ -174,6 +177,7 @@ int config_add_rule(struct config *c, const struct file_rule *f, struct err *e)
   r = r ? r : percent(who, "until", f->until, &q.until, e);
   r = r || !f->klass ? r : word(who, "class", f->klass, classes, &q.klass, e);
   r = r ? r : word(who, "what", f->what, whats, &q.what, e);
+  r = r || !f->of ? r : word(who, "of", f->of, ofs, &q.of, e);
   r = r ? r : size(who, "rate", f->rate, &q.rate, e);
   if (r == 0 && f->back && (units_time(f->back, &ns) < 0 || ns > 3600000000000ull))
     r = err_set(e, -EINVAL, "%s: return: '%.60s' is not a time up to 3600s", who, f->back);
@@ -195,6 +199,15 @@ static bool tenant_known(const struct config *c, const char *name)
   return c->auto_tenants && !strncmp(name, "uid", 3) && units_count(name + 3, 0, UINT32_MAX - 1, &uid) == 0;
 }
 
+uint8_t config_bandwidth(const struct config *c)
+{
+  uint8_t known = 0;
+  for (unsigned t = 0; t < DRAY_TIER_COUNT; t++)
+    if (c->policy.profiles.tier[t].bandwidth_mbps)
+      known |= (uint8_t)(1u << t);
+  return known;
+}
+
 int config_quota_check(const struct config *c, const struct quota_plan *p, struct err *e)
 {
   uint64_t capacity[DRAY_TIER_COUNT] = {0};
@@ -202,7 +215,9 @@ int config_quota_check(const struct config *c, const struct quota_plan *p, struc
   for (uint32_t i = 0; i < p->grants_n + p->rates_n; i++) {
     const char *name = i < p->grants_n ? p->grant[i].tenant : p->rate[i - p->grants_n].tenant;
     if (!tenant_known(c, name))
-      return err_set(e, -EINVAL, "config: %s of %s: there is no such tenant", i < p->grants_n ? "quota" : "rate", name);
+      return err_set(e, -EINVAL, "config: line %u: %s of %s: there is no such tenant",
+                     i < p->grants_n ? p->grant[i].line : p->rate[i - p->grants_n].line,
+                     i < p->grants_n ? "quota" : "rate", name);
   }
   for (uint32_t i = 0; i < c->tiers_n; i++) {
     unsigned t = dray_tier_by_name(c->tier[i].name);
@@ -219,7 +234,7 @@ int config_quota_check(const struct config *c, const struct quota_plan *p, struc
                      i < p->grants_n ? p->grant[i].tenant : p->rule[i - p->grants_n].name, dray_tier_name(t));
   }
   struct err inner = {{0}};
-  int r = quota_plan_check(p, capacity, colder, &inner);
+  int r = quota_plan_check(p, capacity, colder, config_bandwidth(c), &inner);
   return r < 0 ? err_set(e, r, "config: %.480s", inner.text) : 0;
 }
 

@@ -163,6 +163,7 @@ static int daemon_start(struct daemon *d, struct err *e)
       r = lane_start(&d->lanes[i]);
   }
   r = r ? r : usage_start(d, e);
+  r = r ? r : relief_start(d);
   return r ? r : metrics_start(d, e);
 }
 
@@ -179,6 +180,7 @@ static void daemon_stop(struct daemon *d)
     lane_send(&d->lanes[i], m);
     lane_join(&d->lanes[i]);
   }
+  relief_stop(d);
   usage_stop(d); /* after the lanes: what they still said is in their rings */
   drain_stop(d);
   poison_unwatch(d);
@@ -213,6 +215,7 @@ int daemon_run(const struct worker_seed *seed)
   pthread_mutex_init(&d->keeper_lock, NULL);
   pthread_mutex_init(&d->inbox_lock, NULL);
   pthread_mutex_init(&d->fills.lock, NULL);
+  pthread_mutex_init(&d->drain_queue, NULL);
   list_init(&d->inbox);
   list_init(&d->hello);
   list_init(&d->admins);

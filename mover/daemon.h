@@ -14,6 +14,7 @@
 #include "mover/lane.h"
 #include "mover/log.h"
 #include "mover/quota.h"
+#include "mover/relief.h"
 #include "mover/revoke.h"
 #include "mover/session.h"
 #include "mover/store/store.h"
@@ -77,6 +78,8 @@ struct daemon {
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
   struct drain drain;
+  pthread_mutex_t drain_queue; /* the queue of the lane after the last */
+  struct relief relief;
   struct quotas quotas;
   struct usage usage;
   struct revokes revokes;

@@ -89,6 +89,7 @@ struct lane {
   uint32_t unpin_n;
   struct help help;
   struct lane_stats stats;
+  uint64_t moved[DRAY_TIER_COUNT];                                    /* [STAT] bytes, by tier */
   struct meter_row *meter;                                            /* by tenant */
   struct meter_ring *meter_ring;                                      /* NULL: no ledger is kept */
   uint64_t exemplar[DRAY_REASON_COUNT], exemplar_share[METER_SHARES]; /* [STAT] meter_exemplar() */

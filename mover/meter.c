@@ -93,8 +93,10 @@ void meter_item(struct lane *l, const struct session *s, struct job *j, const st
     j->note.refused++;
     stat_add(&l->meter[s->tenant].refused, 1);
   }
-  if (o->bytes && o->tier && (writes || op == DRAY_GET))
+  if (o->bytes && o->tier && (writes || op == DRAY_GET)) {
+    stat_add(&l->moved[o->tier], o->bytes);
     note_bytes(l, s, j, o->tier, o->bytes, writes);
+  }
 }
 
 void meter_account(struct lane *l, const struct session *s, struct job *j, unsigned tier, uint64_t bytes)

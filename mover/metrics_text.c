@@ -112,6 +112,9 @@ static void work(struct page *p, struct daemon *d)
   one(p, "items", true, "Items of BATCHes.", s.items);
   one(p, "demoted_cells", true, "Cells moved down the ladder to make room.", s.demoted);
   one(p, "evicted_cells", true, "Cells dropped to make room.", s.evicted);
+  one(p, "relief_demoted_cells", true, "Cells that a rule in force moved down between directives.",
+      stat_read(&d->relief.demoted));
+  one(p, "relief_evicted_cells", true, "Cells that a rule in force dropped so.", stat_read(&d->relief.evicted));
   one(p, "accounted_bytes", true, "Bytes that engines read through maps, as they say.", s.accounted);
   one(p, "quarantined", true, "QUARANTINE directives recorded.", s.quarantined);
   one(p, "protocol_errors", true, "Sessions ended for an impossible ring index.", s.protocol_errors);

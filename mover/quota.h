@@ -45,6 +45,8 @@ struct quotas {
   uint64_t version, failures;
   char failure[400]; /* why the last reload was refused; empty: it was not */
   uint64_t looked_ns;
+  uint64_t band_ns, band_moved[DRAY_TIER_COUNT]; /* when bandwidth was measured last */
+  uint32_t band[DRAY_TIER_COUNT];                /* of its tier's, in thousandths */
   struct rule_run run[QUOTA_RULES_MAX];
   struct quota_tenant *tenant;
   uint8_t (*over)[QUOTA_TENANTS]; /* by pool: enum quota_what at the limit */
@@ -64,10 +66,10 @@ static inline bool quotas_active(const struct quotas *q)
   return stat_read(&q->active) != 0;
 }
 
-/* May a directive of the session begin? *waited: it was held back before, or is now. */
+/* May a directive of the session begin? *waited: it was held back before, or is now. *ret_reason of PACE_REFUSE. */
 enum quota_pace { PACE_GO = 1, PACE_WAIT = 2, PACE_REFUSE = 3 };
 unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8_t tier, uint8_t klass, uint64_t bytes,
-                     bool *waited, uint32_t *ret_rule);
+                     bool *waited, uint16_t *ret_reason, uint32_t *ret_rule);
 /* Bytes that were moved without having been asked for. */
 void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes);
 

@@ -101,15 +101,6 @@ static bool next_pool(struct lane *l, struct step *t)
   return false;
 }
 
-/* A cell has its copy in a colder pool already: letting go of this one loses nothing. */
-static bool has_colder(const struct cell_facts *f, uint32_t pool)
-{
-  for (unsigned i = 0; i < f->copies; i++)
-    if (f->copy[i].pool > pool)
-      return true;
-  return false;
-}
-
 /* Begins to move the victim down. False: no colder tier takes it. */
 static bool demote(struct lane *l, struct step *t)
 {
@@ -201,10 +192,10 @@ int room_find(struct lane *l, struct step *t)
         continue;
       return room_refuse(l, t, DRAY_NO_ROOM);
     }
-    if (how != QUOTA_EVICT && !has_colder(&t->victim, t->pool) && demote(l, t))
+    if (how != QUOTA_EVICT && !cell_has_colder(&t->victim, t->pool) && demote(l, t))
       return 0;
     if (store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
-      stat_add(has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);
+      stat_add(cell_has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);
     store_unpin(st, t->victim_slot);
     t->victim_slot.slab = 0;
   }

@@ -117,6 +117,14 @@ struct cell_facts {
   uint8_t copies; /* sorted by pool, hottest first */
   struct store_copy copy[STORE_COPIES];
 };
+/* It has its copy in a colder pool already: letting go of that one loses nothing. */
+static inline bool cell_has_colder(const struct cell_facts *f, uint32_t pool)
+{
+  for (unsigned i = 0; i < f->copies; i++)
+    if (f->copy[i].pool > pool)
+      return true;
+  return false;
+}
 struct slot_ref {
   uint32_t slab; /* slab id: generation << 16 | index; 0 is none */
   uint32_t slot;

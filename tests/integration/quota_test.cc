@@ -259,12 +259,71 @@ TEST_F(Quota, AnEvictingRuleKeepsTheTierFromFillingUp)
     ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK) << i;
     poll(nullptr, 0, 1);
   }
-  EXPECT_GT(m->status("counters.evicted"), 100);
+  EXPECT_GT(m->status("counters.evicted") + m->status("relief.evicted"), 100) << "by puts, and between them";
   EXPECT_EQ(m->status("counters.demoted"), 0);
   std::string t = m->ask("{\"verb\":\"tenants\"}");
   size_t at = t.find("\"peak\":");
   ASSERT_NE(at, std::string::npos);
   EXPECT_LE(std::stoull(t.substr(at + 7)), 11 * kMiB) << t;
+}
+
+/* What put it over `when` need not go on putting: the rule empties the tier to below `until` by itself, then rests. */
+TEST_F(Quota, ADemotingRuleDrainsToItsUntilAndLosesNothing)
+{
+  auto m = start("quotas: [{tenant: b, tier: dram, reserve: 2MiB}]\n"
+                 "rules: [{name: down, tier: dram, when: 75%, until: 40%, what: demote}]\n");
+  Engine a(*m, {.token = "ta"}), b(*m, {.token = "tb"});
+  for (int i = 0; i < 32; i++)
+    ASSERT_EQ(b.put("b" + n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  int i = 0;
+  for (; i < 400 && m->ask("{\"verb\":\"status\"}").find("\"begun\":0") != std::string::npos; i++) {
+    a.fill(0, kCell, (uint64_t)i);
+    ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  }
+  ASSERT_LT(i, 400) << "the rule never came into force";
+  auto charged = [&](const char *tenant) {
+    std::string t = m->ask("{\"verb\":\"tenants\"}");
+    size_t at = t.find("\"tenant\":\"" + std::string(tenant) + "\"");
+    return (uint64_t)std::stoull(t.substr(t.find("\"charged\":", at) + 10));
+  };
+  for (int k = 0; k < 500 && m->ask("{\"verb\":\"status\"}").find("in force") != std::string::npos; k++)
+    poll(nullptr, 0, 20);
+  EXPECT_EQ(m->ask("{\"verb\":\"status\"}").find("in force"), std::string::npos) << "nobody puts, and it ends all the same";
+  EXPECT_LT(charged("a") + charged("b"), 16 * kMiB * 40 / 100 + 1);
+  EXPECT_GE(charged("b"), 2 * kMiB) << "what a reserve covers is not taken";
+  EXPECT_GT(m->status("relief.demoted"), 30);
+  EXPECT_EQ(m->status("relief.evicted"), 0);
+  for (int k = 0; k < i; k++) {
+    ASSERT_EQ(a.get(n(k), 0, kCell).status, DRAY_OK) << k;
+    EXPECT_TRUE(a.holds(0, kCell, (uint64_t)k));
+  }
+  EXPECT_TRUE(m->audit_clean());
+}
+
+/* 64 KiB at a time against a dram of which a calibration says that it does 20 MB/s. */
+TEST_F(Quota, ARuleOfBandwidthRefusesWhileTheTierIsBusyAndEndsByItself)
+{
+  std::ofstream(dir + "/cal.json") << "{\"tiers\":{\"dram\":{\"BandwidthMBPerSec\":20}}}";
+  auto m = start("calibration: " + dir + "/cal.json\n"
+                 "rules: [{name: busy, tier: dram, of: bandwidth, when: 80%, until: 40%, class: bulk, what: refuse}]\n");
+  Engine a(*m, {.token = "ta"});
+  ASSERT_EQ(a.put("x", 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  auto one = [&](uint8_t klass) {
+    struct dray_sqe *q = a.sqe();
+    dray_prep_get(q, kit::Key("x").b, a.region.id, 0, kCell, DRAY_TIER_DRAM);
+    q->klass = klass;
+    return a.one();
+  };
+  struct dray_cqe r = {};
+  for (int i = 0; i < 100000 && (r = one(DRAY_CLASS_BULK)).status == DRAY_OK; i++) {
+  }
+  ASSERT_EQ(r.reason, DRAY_PRIORITY_LOST) << say(r);
+  EXPECT_EQ(r.detail, (uint32_t)DRAY_RULE_FIRST);
+  EXPECT_EQ(one(DRAY_CLASS_LATENCY).status, DRAY_OK) << "bulk comes first";
+  EXPECT_NE(m->ask("{\"verb\":\"status\"}").find("\"of\":\"bandwidth\""), std::string::npos);
+  for (int i = 0; i < 1000 && (r = one(DRAY_CLASS_BULK)).status != DRAY_OK; i++)
+    poll(nullptr, 0, 10); /* nothing is moved meanwhile: it ends */
+  EXPECT_EQ(r.status, DRAY_OK) << say(r);
 }
 
 double seconds(const std::function<void()> &f)

@@ -6,7 +6,10 @@
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 #include "mover/admin_quota.h"
+#include "mover/config_diff.h"
 #include "mover/daemon.h"
+
+#define DIFFERS_NS 30000000000u /* a scraper reads the file no more often */
 
 static void set_u64(json_t *o, const char *key, uint64_t v)
 {
@@ -130,29 +133,66 @@ static void differs(json_t *list, const char *section, const char *mark, const v
   }
 }
 
+static void plan_differs(json_t *list, const struct quota_plan *now, const struct quota_plan *file)
+{
+  const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
+  /* not the lines: a comment above is no difference */
+  const size_t gc = offsetof(struct quota_grant, line), tc = offsetof(struct quota_rate, line),
+               uc = offsetof(struct quota_rule, line);
+  differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g, gc);
+  differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g, gc);
+  differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t, tc);
+  differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t, tc);
+  differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u, uc);
+  differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u, uc);
+}
+
+uint64_t admin_differs(struct daemon *d, json_t *list, struct err *e)
+{
+  json_t *quotas = json_array(), *line;
+  CLEAN_PTR struct quota_plan *file = calloc(1, sizeof *file);
+  CLEAN_PTR struct config_diff *diff = calloc(1, sizeof *diff);
+  int r = file && diff ? quotas_read(d, file, diff, e) : err_set(e, -ENOMEM, "no memory to read it");
+  if (r == 0) {
+    LOCKED(&d->quotas.lock);
+    plan_differs(quotas, &d->quotas.plan, file);
+  }
+  uint64_t n = r < 0 ? 1 : json_array_size(quotas) + diff->n;
+  size_t i;
+  json_array_foreach(quotas, i, line) json_array_append(list, line);
+  json_decref(quotas);
+  if (r == 0) {
+    diff->text[sizeof diff->text - 1] = 0;
+    for (char *p = diff->text, *end; (end = strchr(p, '\n')); p = end + 1)
+      json_array_append_new(list, json_stringn(p, (size_t)(end - p)));
+  }
+  stat_set(&d->differs, n);
+  stat_set(&d->differs_ns, daemon_now_ns());
+  return n;
+}
+
 json_t *admin_check(struct daemon *d, json_t *q)
 {
   (void)q;
   struct err e = {{0}};
   json_t *o = json_object(), *list = json_array();
-  CLEAN_PTR struct quota_plan *file = calloc(1, sizeof *file);
-  int r = file ? quotas_read(d, file, &e) : err_set(&e, -ENOMEM, "no memory to read it");
-  if (r == 0) {
-    LOCKED(&d->quotas.lock);
-    const struct quota_plan *now = &d->quotas.plan;
-    const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
-    /* not the lines: a comment above is no difference */
-    const size_t gc = offsetof(struct quota_grant, line), tc = offsetof(struct quota_rate, line),
-                 uc = offsetof(struct quota_rule, line);
-    differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g, gc);
-    differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g, gc);
-    differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t, tc);
-    differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t, tc);
-    differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u, uc);
-    differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u, uc);
-  }
-  json_object_set_new(o, "good", json_boolean(r == 0));
-  json_object_set_new(o, "text", json_string(r == 0 ? "" : e.text));
+  uint64_t n = admin_differs(d, list, &e);
+  json_object_set_new(o, "good", json_boolean(!e.text[0]));
+  json_object_set_new(o, "text", json_string(e.text));
   json_object_set_new(o, "differs", list);
+  set_u64(o, "differences", e.text[0] ? 0 : n);
   return o;
+}
+
+uint64_t admin_differs_lately(struct daemon *d)
+{
+  struct err e = {{0}};
+  if (!d->cfg->file)
+    return 0;
+  if (stat_read(&d->differs_ns) && daemon_now_ns() - stat_read(&d->differs_ns) < DIFFERS_NS)
+    return stat_read(&d->differs);
+  json_t *list = json_array();
+  uint64_t n = admin_differs(d, list, &e);
+  json_decref(list);
+  return n;
 }

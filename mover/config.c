@@ -63,6 +63,7 @@ int config_default(struct config *c, const char *dir, struct err *e)
                    "config: directory '%s' is too long for a Unix socket's path (need <= 80 bytes, have %zu)", dir,
                    strlen(dir));
 #define UNDER(name) (snprintf(text, sizeof text, "%s/" name, dir), config_own(c, text))
+  c->dir = dir;
   c->node = config_own(c, host);
   c->socket = UNDER("dray.sock");
   c->admin = UNDER("admin.sock");

@@ -72,9 +72,11 @@ struct config {
   bool copy_measure;     /* find the copy plan at start, when the calibration has none */
   struct copy_plan copy; /* config_finish: the calibration's or the built-in; tune_copy() may replace it */
   struct policy_snapshot policy;
-  struct quota_plan quota; /* as the file has it: what is reloaded replaces it in the mover, not here */
-  const char *file;        /* NULL: none was given */
-  void *owned;             /* list of what config_free() frees */
+  struct quota_plan quota;      /* as the file has it: what is reloaded replaces it in the mover, not here */
+  const char *file;             /* NULL: none was given */
+  const char *dir;              /* where the defaults are */
+  const struct config *as_file; /* as the file had it at the start, before environment and flags; NULL: none */
+  void *owned;                  /* list of what config_free() frees */
 };
 
 /* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or
@@ -89,9 +91,11 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
 uint8_t config_bandwidth(const struct config *c);
 /* Does the plan fit the tenants and tiers of c? -EINVAL with one text. */
 int config_quota_check(const struct config *c, const struct quota_plan *p, struct err *e);
-/* Reads quotas, rates and rules of c's file again; all else needs a restart, and they are checked against the tenants
-   and tiers of c. On error *ret_plan is as before. */
-int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct err *e);
+struct config_diff;
+/* Reads quotas, rates and rules of c's file again, and how all else differs into *ret_diff (NULL: nobody asks); all
+   else needs a restart, and they are checked against the tenants and tiers of c. On error *ret_plan is as before. */
+int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct config_diff *ret_diff,
+                        struct err *e);
 /* Cross checks, reads the calibration, fixes the ladder. */
 int config_finish(struct config *c, struct err *e);
 void config_free(struct config *c);

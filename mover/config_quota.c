@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/config_diff.h"
 #include "mover/config_file.h"
 
 #define TEXT(type, key, member)                                                                                        \
@@ -238,7 +239,8 @@ int config_quota_check(const struct config *c, const struct quota_plan *p, struc
   return r < 0 ? err_set(e, r, "config: %.480s", inner.text) : 0;
 }
 
-int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct err *e)
+int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct config_diff *ret_diff,
+                        struct err *e)
 {
   if (!c->file)
     return err_set(e, -ENOENT, "config: no file was given at the start (drayd --config FILE): nothing to read again");
@@ -246,11 +248,17 @@ int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, str
   struct err unused = {{0}};
   if (!now)
     return -ENOMEM;
-  int r = config_default(now, "/tmp", &unused);
+  int r = config_default(now, c->dir, &unused);
   r = r ? r : config_load(now, c->file, e);
   r = r ? r : config_quota_check(c, &now->quota, e);
   if (r == 0)
     *ret_plan = now->quota;
+  if (r == 0 && ret_diff) {
+    *ret_diff = (struct config_diff){.n = 0};
+    if (c->as_file)
+      config_diff_file(c->as_file, now, ret_diff);
+    config_diff_kernel(now, "", ret_diff);
+  }
   config_free(now);
   return r;
 }

@@ -83,8 +83,9 @@ struct daemon {
   struct quotas quotas;
   struct usage usage;
   struct revokes revokes;
-  void *metrics;    /* metrics.h; NULL: off */
-  uint64_t unready; /* [STAT] draining */
+  void *metrics;                /* metrics.h; NULL: off */
+  uint64_t differs, differs_ns; /* [STAT] of the last look at the file, and when */
+  uint64_t unready;             /* [STAT] draining */
   pthread_mutex_t keeper_lock;
   int keeper;
 

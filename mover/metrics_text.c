@@ -9,6 +9,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/admin_quota.h"
 #include "mover/daemon.h"
 #include "mover/metrics.h"
 
@@ -298,6 +299,7 @@ static void tenants(struct page *p, struct daemon *d)
 
 static void rules(struct page *p, struct daemon *d)
 {
+  uint64_t differs = admin_differs_lately(d); /* takes the lock itself */
   struct quotas *q = &d->quotas;
   LOCKED(&q->lock);
   quotas_look(d);
@@ -309,6 +311,7 @@ static void rules(struct page *p, struct daemon *d)
   for (uint32_t i = 0; i < q->plan.rules_n; i++)
     sample(p, q->run[i].begun, "rule", q->plan.rule[i].name, NULL);
   one(p, "quota_version", false, "Plans taken since the worker began.", q->version);
+  one(p, "config_differences", false, "Differences of the file, what is in force and what the kernel shows.", differs);
   one(p, "reload_failures", true, "Reloads that were refused.", q->failures);
 }
 

@@ -94,9 +94,9 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
   return 0;
 }
 
-int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct config_diff *ret_diff, struct err *e)
 {
-  int r = keeper_read(d, ret_plan, e);
+  int r = keeper_read(d, ret_plan, ret_diff, e);
   r = r ? r : plan_check(d, ret_plan, e);
   if (r < 0 && !e->text[0])
     err_set(e, r, "the file was not read: %s", strerror(-r));
@@ -107,7 +107,7 @@ int quotas_reload(struct daemon *d, struct err *e)
 {
   struct quotas *q = &d->quotas;
   CLEAN_PTR struct quota_plan *plan = calloc(1, sizeof *plan);
-  int r = plan ? quotas_read(d, plan, e) : err_set(e, -ENOMEM, "no memory to read it");
+  int r = plan ? quotas_read(d, plan, NULL, e) : err_set(e, -ENOMEM, "no memory to read it");
   r = r ? r : quotas_apply(d, plan, e);
   if (r == 0)
     keeper_stands(d);

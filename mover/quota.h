@@ -57,7 +57,8 @@ void quotas_deinit(struct daemon *d);
 /* Checks the plan against the pools and makes it the one that stands; on -EINVAL everything is as before. */
 int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e);
 /* What the file says now, checked like a reload, and what would change: lines into o's "differs" by the caller. */
-int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e);
+struct config_diff;
+int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct config_diff *ret_diff, struct err *e);
 /* Asks the keeper to read the file again. 0, or -errno with a text; the old plan then stands. */
 int quotas_reload(struct daemon *d, struct err *e);
 

@@ -86,6 +86,19 @@ TEST_F(Metrics, RefusalsAreCountedAtTheFirst)
   HAS(t, "\ndray_completions_total{reason=\"QUOTA_EXCEEDED\"} 1\n");
 }
 
+TEST_F(Metrics, DifferencesBetweenTheFileAndWhatRunsAreCounted)
+{
+  kit::MoverOptions o = options();
+  o.config += "drain_ms: 5000\n";
+  Mover m(o);
+  ASSERT_TRUE(m.up()) << m.log();
+  EXPECT_EQ(http::metric(port, "dray_config_differences"), 0) << m.ask("{\"verb\":\"check\"}");
+  std::ofstream(m.dir() + "/drayd.yaml") << options().config << "drain_ms: 6000\nrevoke_grace: 7s\n";
+  std::string said = m.ask("{\"verb\":\"check\"}");
+  HAS(said, "~ drain_ms: file 6000, runs 5000");
+  EXPECT_EQ(http::metric(port, "dray_config_differences"), 2) << said;
+}
+
 TEST_F(Metrics, TenantLabelsAreCapped)
 {
   kit::MoverOptions o = options();

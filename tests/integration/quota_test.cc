@@ -398,6 +398,9 @@ TEST_F(Quota, ReloadReplacesAllOrNothing)
   write("quotas: [{tenant: a, tier: dram, limit: 3MiB, colour: red}]\n");
   EXPECT_FALSE(reload(*m, &text));
   EXPECT_EQ(fill(), 0);
+  ASSERT_EQ(kill(m->keeper(), SIGHUP), 0); /* with the bad file still there */
+  ASSERT_TRUE(m->wait_status("reload_failures", 3)) << m->log();
+  EXPECT_EQ(fill(), 0) << "what stood stands";
   write("quotas: [{tenant: a, tier: dram, limit: 3MiB}]\n");
   int64_t version = m->status("quota_version");
   ASSERT_EQ(kill(m->keeper(), SIGHUP), 0);
@@ -428,7 +431,7 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   auto m = start("quotas: [{tenant: a, tier: dram, reserve: 1MiB, limit: 2MiB}]\n"
                  "rules: [{name: soon, tier: dram, when: 10%, until: 8%, class: bulk, what: refuse}]\n");
   RUNS(*m, "tenants", 0, "2.0 MiB");
-  RUNS(*m, "config diff", 0, "the same");
+  RUNS(*m, "config diff", 0, "are the same");
   RUNS(*m, "config show", 0, "\"node\"");
   RUNS(*m, "config", 2, "usage");
   RUNS(*m, "config destroy", 2, "need show, diff, check or reload");
@@ -436,6 +439,9 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   auto d = run(*m, "config diff");
   EXPECT_EQ(d.first, 3);
   EXPECT_EQ(d.second, "- quota a\n+ quota a\n+ rate b\n- rule soon\n");
+  write("quotas: [{tenant: a, tier: dram, limit: 4MiB}]\nrates: [{tenant: b, directives: 5}]\nlanes: 9\n");
+  RUNS(*m, "config diff", 3, "~ lanes: file 9, runs ");
+  write("quotas: [{tenant: a, tier: dram, limit: 4MiB}]\nrates: [{tenant: b, directives: 5}]\n");
   RUNS(*m, "config check", 0, "good");
   RUNS(*m, "config diff", 3, "+ rate b");
   Engine a(*m, {.token = "ta"});
@@ -450,7 +456,7 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   RUNS(*m, "status", 0, "the last reload was refused");
   write("");
   RUNS(*m, "config reload", 0, "reloaded");
-  RUNS(*m, "config diff", 0, "the same");
+  RUNS(*m, "config diff", 0, "are the same");
 }
 
 /* An engine that does anything until it is killed. */

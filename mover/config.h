@@ -17,7 +17,7 @@
 #include "transports/transport.h"
 
 #define CONFIG_TIERS_MAX 8
-#define CONFIG_TENANTS_MAX 256
+#define CONFIG_TENANTS_MAX 1024
 
 struct config_tier {
   const char *name;      /* profile name: dram numa_far cxl disk */

@@ -408,6 +408,45 @@ TEST_F(Quota, ReloadReplacesAllOrNothing)
   EXPECT_EQ(fill(), 16);
 }
 
+/* The list, each at a reload: one clear error, and what stood stands. */
+TEST_F(Quota, EveryBadFileIsOneClearErrorAndTheOldPlanStands)
+{
+  auto m = start("quotas: [{tenant: a, tier: dram, limit: 1MiB}]\n");
+  Engine a(*m, {.token = "ta"});
+  const std::string q = "quotas: [{tenant: a, tier: dram, ", r = "rules: [{name: x, tier: dram, ", mib(1 << 20, 'x');
+  const struct {
+    std::string file, says;
+  } bad[] = {{q + "reserve: 9MiB}, {tenant: b, tier: dram, reserve: 9MiB}]\n", "reserves on dram"},
+             {"quotas: [{tenant: zz, tier: dram, limit: 1MiB}]\n", "no such tenant"},
+             {q + "limit: -1}]\n", "'-1' is not a size"},
+             {q + "limit: 99999999999999999999}]\n", "too large"},
+             {q + "limit: .nan}]\n", "is not a size"},
+             {q + "limit: 1MiB, limit: 2MiB}]\n", "limit"},
+             {q + "limit: 1MiB}]\nquotas: [{tenant: b, tier: dram}]\n", "quotas"},
+             {q + "limit: " + mib + "}]\n", ""},
+             {"quotas: [{tenant: " + mib + ", tier: dram}]\n", ""},
+             {mib + ": 1\n", ""},
+             {r + "when: 50%, until: 60%, what: refuse}]\n", "never end"},
+             {r + "when: 50%, until: 40%, what: refuse}, {name: y, tier: dram, when: 50%, until: 30%, what: evict}]\n", "contradict"},
+             {r + "of: bandwidth, when: 50%, until: 40%, what: evict}]\n", "worse"},
+             {"rates: [{tenant: a, bytes: inf}]\n", "is not a size"},
+             {"quotas: [\n", ""},
+             {"calibration: /nowhere\nrules: {}\n", ""}};
+  int failures = 0;
+  for (auto &b : bad) {
+    std::string text;
+    write(b.file);
+    EXPECT_FALSE(reload(*m, &text)) << b.file.substr(0, 100);
+    EXPECT_NE(text.find(b.says), std::string::npos) << b.file.substr(0, 100) << " -> " << text.substr(0, 500);
+    EXPECT_LT(text.size(), 4000u) << "one line for people";
+    EXPECT_EQ(m->status("reload_failures"), ++failures);
+  }
+  int got = 0;
+  while (got < 100 && a.put(n(got), 0, kCell, DRAY_TIER_DRAM).status == DRAY_OK)
+    got++;
+  EXPECT_EQ(got, 16) << "1 MiB still";
+}
+
 /* exit code and what it said */
 std::pair<int, std::string> run(const Mover &m, const std::string &args)
 {
@@ -582,11 +621,20 @@ TEST_F(Quota, DrillsKeepTheirBoundsAndReport)
     return std::make_pair(f ? WEXITSTATUS(pclose(f)) : -1, text);
   };
   std::string page = dir + "/page.html", report = dir + "/report.json", here = std::string("DRAYD=") + DRAYD_PATH;
-  auto q = drill("quota --json --html " + page, here);
+  std::string rules = " --alerts " SOURCE_DIR "/deploy/prometheus/dray.rules.yml";
+  auto q = drill("quota --json --html " + page + rules, here);
   EXPECT_EQ(q.first, 0) << q.second;
   EXPECT_NE(q.second.find("\"refused\": 512"), std::string::npos) << q.second;
   EXPECT_EQ(q.second.find("\"kept\": false"), std::string::npos) << q.second;
   EXPECT_NE(kit::read_file(page).find("bounds kept"), std::string::npos);
+  if (system("command -v prometheus >/dev/null 2>&1") == 0) {
+    EXPECT_NE(q.second.find("the alert fires in Prometheus"), std::string::npos) << q.second;
+  } else {
+    EXPECT_NE(q.second.find("no prometheus that runs here"), std::string::npos) << q.second;
+  }
+  auto without = drill("quota --alerts /nowhere", here);
+  EXPECT_EQ(without.first, 0) << "a bound that cannot be looked at is not broken, and is said";
+  EXPECT_NE(without.second.find("not looked at: no alert rules"), std::string::npos) << without.second;
   auto n = drill("noisy-neighbour --time 300ms --json", here);
   EXPECT_EQ(n.first, 0) << n.second;
   for (const char *what : {"before", "during", "after", "p999_ns", "others", "schema_version"})

@@ -141,6 +141,9 @@ static void plan_differs(json_t *list, const struct quota_plan *now, const struc
                uc = offsetof(struct quota_rule, line);
   differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g, gc);
   differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g, gc);
+  const size_t b = sizeof now->budget[0], bc = offsetof(struct quota_budget, line);
+  differs(list, "budget", "-", now->budget, now->budgets_n, file->budget, file->budgets_n, b, bc);
+  differs(list, "budget", "+", file->budget, file->budgets_n, now->budget, now->budgets_n, b, bc);
   differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t, tc);
   differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t, tc);
   differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u, uc);

@@ -70,6 +70,8 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
   uint32_t item = t->item;
   if (t->kind == STEP_MOVE || t->kind == STEP_STAGE || t->kind == STEP_PUBLISH)
     quotas_spend(l, s->tenant, o->bytes); /* how much was not known when it began */
+  if (t->kind == STEP_PUT)
+    store_account_refund(st, t->cell.account, t->cell.len);
   if (t->from.slab)
     store_unpin(st, t->from);
   if (t->to.slab)
@@ -148,12 +150,14 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   case STEP_PUT:
   case STEP_FILL:
     r = store_commit(st, &t->cell, t->to, now_ms, &f);
-    if (r == DRAY_REASON_OK)
+    if (r == DRAY_REASON_OK) { /* the charges are the cell's now */
       o->object = (uint64_t)f.gen << 32 | f.idx;
+      t->cell.account[0] = t->cell.account[1] = 0;
+    }
     if (r == DRAY_REASON_OK && t->kind == STEP_FILL) {
       struct lease_info lease;
       if (store_lease_end(st, t->s->idx, t->lease, false, &lease) == DRAY_REASON_OK)
-        fill_free(l->d, lease.ctx);
+        fill_done(l->d, lease.ctx);
     }
     return r;
   case STEP_STAGE:

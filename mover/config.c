@@ -82,6 +82,7 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
   c->revoke_ns = 5000000000u;
+  c->token_ns = 100000;
   c->usage.keep_s = 7 * 86400;
   c->usage.max_bytes = GIB(1);
   c->chunk_bytes = KIB(256);
@@ -297,6 +298,13 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     memcpy(name, value, (size_t)(colon - value));
     name[colon - value] = 0;
     return config_add_tenant(c, name, colon + 1, NULL, -1, e);
+  }
+  if (strcmp(key, "token_cost") == 0) {
+    uint64_t ns;
+    if (units_time(value, &ns) < 0 || !ns || ns > 1000000000u)
+      return err_set(e, -EINVAL, "config: token_cost: '%.60s' is not a time in 1ns..1s", value);
+    c->token_ns = ns;
+    return 0;
   }
   if (strcmp(key, "revoke_grace") == 0) {
     uint64_t ns;

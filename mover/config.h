@@ -64,6 +64,7 @@ struct config {
   uint32_t sessions_max, sessions_per_tenant, regions_max;
   uint64_t pinned_max; /* bytes of registered regions per tenant */
   uint32_t items_max;  /* outstanding BATCH items per session */
+  uint64_t token_ns;   /* what computing one token takes: eviction weighs it against reading */
   uint64_t revoke_ns;  /* how long an engine has to give a lease back */
   uint32_t drain_ms;   /* SIGTERM: how long in-flight work may take */
   uint64_t chunk_bytes;

@@ -125,6 +125,7 @@ void config_diff_file(const struct config *was, const struct config *now, struct
            {"split_bytes", was->split_bytes, now->split_bytes},
            {"crc", was->crc_always, now->crc_always},
            {"drain_ms", was->drain_ms, now->drain_ms},
+           {"token_cost", was->token_ns, now->token_ns},
            {"revoke_grace", was->revoke_ns, now->revoke_ns},
            {"usage.keep", was->usage.keep_s, now->usage.keep_s},
            {"usage.max", was->usage.max_bytes, now->usage.max_bytes},

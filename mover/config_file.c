@@ -26,7 +26,7 @@ struct file_usage {
 };
 struct file_config {
   char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
-      *crc, *copy_plan, *revoke_grace;
+      *crc, *copy_plan, *revoke_grace, *token_cost;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
@@ -82,6 +82,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, crc),
     TEXT(file_config, copy_plan),
     TEXT(file_config, revoke_grace),
+    TEXT(file_config, token_cost),
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_BOOL_PTR("harden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, harden),
     CYAML_FIELD_BOOL_PTR("strict", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, strict),
@@ -167,10 +168,13 @@ static int apply_plan(struct config *c, const struct file_config *f, const char 
   int r = 0;
   config_lines(path, "quotas", line, f->quotas_count);
   for (unsigned i = 0; r == 0 && i < f->quotas_count; i++) {
+    uint32_t before = p->grants_n + p->budgets_n, budgets = p->budgets_n;
     r = config_add_quota(c, &f->quotas[i], &why);
     at = line[i];
-    if (r == 0)
+    if (r == 0 && p->grants_n + p->budgets_n == before + 1 && p->budgets_n == budgets)
       p->grant[p->grants_n - 1].line = at;
+    else if (r == 0)
+      p->budget[p->budgets_n - 1].line = at;
   }
   memset(line, 0, sizeof line);
   config_lines(path, "rates", line, r == 0 ? f->rates_count : 0);
@@ -211,6 +215,7 @@ static int apply(struct config *c, const struct file_config *f, const char *path
                 {"crc", f->crc},
                 {"copy_plan", f->copy_plan},
                 {"revoke_grace", f->revoke_grace},
+                {"token_cost", f->token_cost},
                 {"limits.cells", l->cells},
                 {"limits.leases", l->leases},
                 {"limits.sessions", l->sessions},

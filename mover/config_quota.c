@@ -16,13 +16,10 @@
   CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct type, member, 1, 256)
 
 static const cyaml_schema_field_t quota_fields[] = {
-    TEXT(file_quota, "tenant", tenant),
-    TEXT(file_quota, "tier", tier),
-    TEXT(file_quota, "reserve", reserve),
-    TEXT(file_quota, "limit", limit),
-    TEXT(file_quota, "weight", weight),
-    TEXT(file_quota, "over", over),
-    CYAML_FIELD_END,
+    TEXT(file_quota, "tenant", tenant),   TEXT(file_quota, "tier", tier),
+    TEXT(file_quota, "reserve", reserve), TEXT(file_quota, "limit", limit),
+    TEXT(file_quota, "weight", weight),   TEXT(file_quota, "over", over),
+    TEXT(file_quota, "unit", unit),       CYAML_FIELD_END,
 };
 static const cyaml_schema_field_t rate_fields[] = {
     TEXT(file_rate, "tenant", tenant),         TEXT(file_rate, "bytes", bytes), TEXT(file_rate, "burst", burst),
@@ -113,6 +110,26 @@ static int tier(const char *who, const char *name, uint8_t *ret_tier, struct err
 
 static const char *const whats[] = {"", "refuse", "slow", "demote", "evict", NULL};
 
+/* unit: session or request. */
+static int add_budget(struct config *c, const struct file_quota *f, uint8_t unit, struct err *e)
+{
+  struct quota_plan *p = &c->quota;
+  struct quota_budget b = {.unit = unit};
+  char who[128];
+  if (p->budgets_n == QUOTA_BUDGETS_MAX)
+    return err_set(e, -EINVAL, "config: quotas: more than %d per session or request", QUOTA_BUDGETS_MAX);
+  int r = tenant("quotas", f->tenant, b.tenant, e);
+  snprintf(who, sizeof who, "config: quota of %s per %s", b.tenant, f->unit);
+  if (r == 0 && (f->tier || f->reserve || f->weight || f->over || !f->limit))
+    r = err_set(e, -EINVAL,
+                "%s: need a limit, and no tier, reserve, weight or over: it is about bytes put, wherever they are",
+                who);
+  r = r ? r : size(who, "limit", f->limit, &b.limit, e);
+  if (r == 0)
+    p->budget[p->budgets_n++] = b;
+  return r;
+}
+
 int config_add_quota(struct config *c, const struct file_quota *f, struct err *e)
 {
   struct quota_plan *p = &c->quota;
@@ -121,7 +138,12 @@ int config_add_quota(struct config *c, const struct file_quota *f, struct err *e
   uint64_t weight = 1;
   if (p->grants_n == QUOTA_GRANTS_MAX)
     return err_set(e, -EINVAL, "config: quotas: more than %d", QUOTA_GRANTS_MAX);
-  int r = tenant("quotas", f->tenant, g.tenant, e);
+  static const char *const units[] = {"", "tenant", "session", "request", NULL};
+  uint8_t unit = QUOTA_TENANT;
+  int r = f->unit ? word("config: quotas", "unit", f->unit, units, &unit, e) : 0;
+  if (r == 0 && unit != QUOTA_TENANT)
+    return add_budget(c, f, unit, e);
+  r = r ? r : tenant("quotas", f->tenant, g.tenant, e);
   snprintf(who, sizeof who, "config: quota of %s", g.tenant);
   r = r ? r : tier(who, f->tier, &g.tier, e);
   r = r ? r : size(who, "reserve", f->reserve, &g.reserve, e);
@@ -220,6 +242,10 @@ int config_quota_check(const struct config *c, const struct quota_plan *p, struc
                      i < p->grants_n ? p->grant[i].line : p->rate[i - p->grants_n].line,
                      i < p->grants_n ? "quota" : "rate", name);
   }
+  for (uint32_t i = 0; i < p->budgets_n; i++)
+    if (!tenant_known(c, p->budget[i].tenant))
+      return err_set(e, -EINVAL, "config: line %u: quota of %s: there is no such tenant", p->budget[i].line,
+                     p->budget[i].tenant);
   for (uint32_t i = 0; i < c->tiers_n; i++) {
     unsigned t = dray_tier_by_name(c->tier[i].name);
     capacity[t] = c->tier[i].capacity;

@@ -8,7 +8,7 @@
 #include "mover/config.h"
 
 struct file_quota {
-  char *tenant, *tier, *reserve, *limit, *weight, *over;
+  char *tenant, *tier, *reserve, *limit, *weight, *over, *unit;
 };
 struct file_rate {
   char *tenant, *bytes, *burst, *directives, *over;

@@ -19,6 +19,7 @@ static const char usage[] =
     "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
     "KEY: node socket admin socket_mode lanes log calibration metrics chunk split_bytes crc copy_plan drain_ms harden "
+    "revoke_grace token_cost usage.* "
     "strict "
     "limits.* "
     "tier.<name>.<key>\n";

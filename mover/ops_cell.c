@@ -35,6 +35,13 @@ bool ops_put(const struct call *c, struct outcome *o)
     *o = outcome_of(&v);
     return true;
   }
+  uint16_t account[2] = {0, 0};
+  reason = quotas_budget(c->l, c->s, q->request, c->w->len, account);
+  if (UNLIKELY(reason != DRAY_REASON_OK)) {
+    *o = outcome_refused(reason);
+    o->detail = reason == DRAY_QUOTA_EXCEEDED ? DRAY_RULE_LIMIT : 0;
+    return true;
+  }
   struct step *t = step_new(c->l, c->s, c->j, c->item, STEP_PUT);
   t->mem = mem;
   t->next = c->w->next;
@@ -46,6 +53,7 @@ bool ops_put(const struct call *c, struct outcome *o)
                               .len = c->w->len,
                               .taint = 0, /* not judged yet: closed to others until PUBLISH says */
                               .has_crc = ops_crc(c),
+                              .account = {account[0], account[1]},
                               .no_replace = (q->flags & DRAY_NO_REPLACE) != 0};
   memcpy(t->cell.key, c->w->key, 16);
   t->state = STEP_ROOM;

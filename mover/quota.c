@@ -41,7 +41,10 @@ static void plan_install(struct daemon *d, const struct quota_plan *plan, struct
   q->version++;
   q->looked_ns = 0;
   for (uint32_t i = 0; i < QUOTA_TENANTS; i++)
-    q->tenant[i].rate = 0;
+    q->tenant[i].rate = q->tenant[i].budget[0] = q->tenant[i].budget[1] = 0;
+  for (uint32_t i = 0; i < plan->budgets_n; i++)
+    q->tenant[store_tenant(d->store, plan->budget[i].tenant)].budget[plan->budget[i].unit == QUOTA_REQUEST] =
+        (uint16_t)(i + 1);
   for (uint32_t i = 0; i < plan->rates_n; i++)
     q->tenant[store_tenant(d->store, plan->rate[i].tenant)].rate = (uint16_t)(i + 1);
   for (uint32_t i = 0; i < QUOTA_RULES_MAX; i++)
@@ -61,6 +64,7 @@ static void plan_install(struct daemon *d, const struct quota_plan *plan, struct
     store_quota_set(d->store, p, list, n);
   }
   stat_set(&q->active, plan->rates_n || plan->rules_n);
+  stat_set(&q->budgets, plan->budgets_n);
 }
 
 static int plan_check(struct daemon *d, const struct quota_plan *plan, struct err *e)
@@ -84,6 +88,10 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
   CLEAN_PTR struct store_quota *list = calloc(QUOTA_GRANTS_MAX, sizeof *list);
   if (!list)
     return -ENOMEM;
+  for (uint32_t i = 0; i < plan->budgets_n; i++)
+    if (!store_tenant(d->store, plan->budget[i].tenant))
+      return err_set(e, -ENOSPC, "quota of %s: this mover has known as many tenants as it can; restart it",
+                     plan->budget[i].tenant);
   for (uint32_t i = 0; i < plan->grants_n + plan->rates_n; i++) {
     const char *name = i < plan->grants_n ? plan->grant[i].tenant : plan->rate[i - plan->grants_n].tenant;
     if (!store_tenant(d->store, name))
@@ -326,6 +334,33 @@ unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8
   if (r && r->directives)
     rate_spend(&t->directives_ns, r->directives, 1, now);
   return PACE_GO;
+}
+
+unsigned quotas_budget(struct lane *l, const struct session *s, uint32_t request, uint64_t len, uint16_t ret_account[2])
+{
+  struct quotas *q = &l->d->quotas;
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+  uint16_t account[2] = {0, 0};
+  if (LIKELY(!stat_read(&q->budgets)))
+    return DRAY_REASON_OK;
+  pthread_mutex_lock(&q->lock);
+  for (unsigned i = 0; i < 2; i++)
+    if (q->tenant[s->tenant].budget[i])
+      limit[i] = q->plan.budget[q->tenant[s->tenant].budget[i] - 1].limit;
+  pthread_mutex_unlock(&q->lock);
+  const uint64_t id[2] = {s->number, request};
+  for (unsigned i = 0; i < 2; i++) {
+    unsigned r = limit[i] == UINT64_MAX || (i == 1 && !request)
+                     ? DRAY_REASON_OK
+                     : store_account_charge(l->d->store, s->tenant, i ? QUOTA_REQUEST : QUOTA_SESSION, id[i], len,
+                                            limit[i], &account[i]);
+    if (r != DRAY_REASON_OK) {
+      store_account_refund(l->d->store, account, len);
+      return r;
+    }
+  }
+  memcpy(ret_account, account, sizeof account);
+  return DRAY_REASON_OK;
 }
 
 void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes)

@@ -32,6 +32,7 @@ struct quota_tenant {
   uint64_t waits;                  /* directives that a rate held back */
   uint32_t last_rule;              /* of the last refusal: DRAY_RULE_* */
   uint16_t rate;                   /* index + 1 in the plan; 0: none */
+  uint16_t budget[2];              /* of a session, of a request: index + 1 in the plan; 0: none */
 };
 struct rule_run {
   uint8_t phase; /* enum rule_phase */
@@ -40,6 +41,7 @@ struct rule_run {
 };
 struct quotas {
   pthread_mutex_t lock;
+  uint64_t budgets;       /* [STAT] 0: no quota by session or request */
   uint64_t active;        /* [STAT] 0: no rates and no rules: nobody need ask */
   struct quota_plan plan; /* grants are the store's, too */
   uint64_t version, failures;
@@ -71,6 +73,10 @@ static inline bool quotas_active(const struct quotas *q)
 enum quota_pace { PACE_GO = 1, PACE_WAIT = 2, PACE_REFUSE = 3 };
 unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8_t tier, uint8_t klass, uint64_t bytes,
                      bool *waited, uint16_t *ret_reason, uint32_t *ret_rule);
+/* Charges a cell of len bytes to the session and the request, where the tenant's quotas have such units: OK, and the
+   charges are the caller's; QUOTA_EXCEEDED, LIMIT. */
+unsigned quotas_budget(struct lane *l, const struct session *s, uint32_t request, uint64_t len,
+                       uint16_t ret_account[2]);
 /* Bytes that were moved without having been asked for. */
 void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes);
 

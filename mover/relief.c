@@ -11,6 +11,7 @@
 #include "include/priv/cleanup.h"
 #include "mover/daemon.h"
 #include "mover/drain.h"
+#include "mover/step.h"
 
 #define AGAIN_MS 20 /* what is pinned now may not be then */
 #define WORK 32u    /* cells between two looks at the rules */
@@ -45,7 +46,7 @@ static bool give(struct daemon *d, const struct quota_rule *r, uint32_t pool)
   if (why != DRAY_REASON_OK)
     return why == DRAY_ABSENT;
   bool below = cell_has_colder(&f, pool), gone = false;
-  if (r->what == QUOTA_DEMOTE && !below) {
+  if (r->what == QUOTA_DEMOTE && !below && room_worth(d, &f, pool)) {
     gone = drain_move_down(d, pool, &f, slot, &d->relief.stop);
     if (gone)
       stat_add(&d->relief.demoted, 1);

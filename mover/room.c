@@ -12,6 +12,7 @@
 #include "mover/lane.h"
 #include "mover/session.h"
 #include "mover/step.h"
+#include "policy/plan.h"
 
 #define ROOM_WAIT_NS 2000000000ull /* how long others' pins may keep a step waiting */
 #define ROOM_TRIES 64              /* victims without I/O per visit: bounds a visit */
@@ -126,6 +127,16 @@ static bool demote(struct lane *l, struct step *t)
   return false;
 }
 
+bool room_worth(const struct daemon *d, const struct cell_facts *f, uint32_t pool)
+{
+  uint64_t retain, replay;
+  if (!f->replay || pool + 1 >= store_pools(d->store))
+    return true; /* nobody said what it costs */
+  unsigned below = store_pool(d->store, pool + 1)->tier;
+  return !plan_stage_ns(&d->cfg->policy.profiles, below, f->len, &retain) ||
+         !mul_u64(f->replay, d->cfg->token_ns, &replay) || retain < replay;
+}
+
 static void room_note(struct step *t, unsigned reason)
 {
   if (t->quota_reason || !quota_reason(reason))
@@ -192,7 +203,8 @@ int room_find(struct lane *l, struct step *t)
         continue;
       return room_refuse(l, t, DRAY_NO_ROOM);
     }
-    if (how != QUOTA_EVICT && !cell_has_colder(&t->victim, t->pool) && demote(l, t))
+    if (how != QUOTA_EVICT && !cell_has_colder(&t->victim, t->pool) && room_worth(l->d, &t->victim, t->pool) &&
+        demote(l, t))
       return 0;
     if (store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
       stat_add(cell_has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);

@@ -52,6 +52,21 @@ static int check_rates(const struct quota_plan *p, uint32_t *line, struct err *e
   return 0;
 }
 
+static int check_budgets(const struct quota_plan *p, uint32_t *line, struct err *e)
+{
+  for (uint32_t i = 0; i < p->budgets_n; i++) {
+    const struct quota_budget *b = &p->budget[i];
+    *line = b->line;
+    if (b->unit != QUOTA_SESSION && b->unit != QUOTA_REQUEST)
+      return err_set(e, -EINVAL, "quota of %s: unit: none of tenant session request", b->tenant);
+    for (uint32_t k = 0; k < i; k++)
+      if (p->budget[k].unit == b->unit && !strcmp(p->budget[k].tenant, b->tenant))
+        return err_set(e, -EINVAL, "quota of %s per %s: given twice", b->tenant,
+                       b->unit == QUOTA_SESSION ? "session" : "request");
+  }
+  return 0;
+}
+
 static uint64_t reserves_of(const struct quota_plan *p, unsigned tier)
 {
   uint64_t sum = 0;
@@ -114,11 +129,13 @@ int quota_plan_check(const struct quota_plan *p, const uint64_t capacity[DRAY_TI
 {
   struct err why = {{0}};
   uint32_t line = 0;
-  if (p->grants_n > QUOTA_GRANTS_MAX || p->rates_n > QUOTA_RATES_MAX || p->rules_n > QUOTA_RULES_MAX)
+  if (p->grants_n > QUOTA_GRANTS_MAX || p->rates_n > QUOTA_RATES_MAX || p->budgets_n > QUOTA_BUDGETS_MAX ||
+      p->rules_n > QUOTA_RULES_MAX)
     return err_set(e, -EINVAL, "quota: more than %d quotas, %d rates or %d rules", QUOTA_GRANTS_MAX, QUOTA_RATES_MAX,
                    QUOTA_RULES_MAX);
   int r = check_grants(p, capacity, &line, &why);
   r = r ? r : check_rates(p, &line, &why);
+  r = r ? r : check_budgets(p, &line, &why);
   for (uint32_t i = 0; r == 0 && i < p->rules_n; i++) {
     line = p->rule[i].line;
     r = check_rule(p, i, capacity, colder, bandwidth, &why);

@@ -17,6 +17,7 @@
 #define QUOTA_GRANTS_MAX 1024
 #define QUOTA_RATES_MAX 256
 #define QUOTA_RULES_MAX 32
+#define QUOTA_BUDGETS_MAX 256
 #define QUOTA_ANY_CLASS 0xff
 #define RULE_TURN_NS 10000000u /* one turn of weight 1 in the order of return */
 
@@ -32,6 +33,16 @@ struct quota_grant {
   uint8_t over; /* at the limit: QUOTA_REFUSE, or its own cells make room by QUOTA_DEMOTE, QUOTA_EVICT */
   uint8_t zero[2];
   uint32_t line; /* in the file; 0: not known. Last: it is no part of what is compared */
+};
+/* Whose the limit is. 0 is nothing. */
+enum quota_unit { QUOTA_TENANT = 1, QUOTA_SESSION = 2, QUOTA_REQUEST = 3 };
+/* Bytes of cells that one session, or one request, of the tenant may have put, wherever they are. */
+struct quota_budget {
+  char tenant[QUOTA_TENANT_MAX];
+  uint64_t limit;
+  uint8_t unit; /* SESSION, REQUEST */
+  uint8_t zero[3];
+  uint32_t line;
 };
 struct quota_rate {
   char tenant[QUOTA_TENANT_MAX];
@@ -55,9 +66,10 @@ struct quota_rule {
   uint32_t line;
 };
 struct quota_plan {
-  uint32_t grants_n, rates_n, rules_n, zero;
+  uint32_t grants_n, rates_n, rules_n, budgets_n;
   struct quota_grant grant[QUOTA_GRANTS_MAX];
   struct quota_rate rate[QUOTA_RATES_MAX];
+  struct quota_budget budget[QUOTA_BUDGETS_MAX];
   struct quota_rule rule[QUOTA_RULES_MAX]; /* the first that applies decides */
 };
 

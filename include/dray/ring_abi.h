@@ -58,7 +58,8 @@ struct dray_sqe {
   uint32_t deadline_us; /**< 0: none; counted from take */
   uint16_t layout;      /**< id from dray_layout_define(); 0: contiguous */
   uint16_t peer;        /**< 0: this node */
-  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; MOVE: from tier; CANCEL: sq_pos;
+  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; ACCOUNT: tokens that computing the leased cell
+                             again would take, 0: not said; MOVE: from tier; CANCEL: sq_pos;
                              QUARANTINE: log2 of the bad unit, 0: the whole cell */
 };
 

@@ -10,6 +10,7 @@
 
 #define SAMPLE_TRIES 24
 #define PIN_TRIES 64
+#define TOKEN_BYTES KIB(16) /* of KV cache for each token, where nobody said */
 #define DYING_WAIT_NS 2000000
 
 static uint32_t random_below(struct pool *p, uint32_t n)
@@ -144,14 +145,18 @@ static bool class_revive(struct store *s, struct slot_class *c)
   return revived;
 }
 
-/* When the picked cell was last used, as an age; false when it is not what it was. */
-static bool pick_age(struct store *s, const struct victim_pick *v, uint32_t now_ms, uint32_t *ret_age)
+/* Idle cost against replay cost: how long the picked cell lay idle, for each token that computing it again would take.
+   Without a hint it costs what its class is taken for, so that among such cells the least recently used goes. False
+   when it is not what it was. */
+static bool pick_score(struct store *s, const struct victim_pick *v, uint32_t now_ms, uint64_t *ret_score)
 {
   LOCKED(&directory_shard(&s->directory, v->hash)->lock);
   const struct cell_rec *c = &s->cells.rec[v->cell];
   if (!directory_lists(&s->directory, v->hash, v->cell) || c->gen != v->gen)
     return false;
-  *ret_age = now_ms - c->stamp;
+  uint32_t idle = now_ms - c->stamp;
+  uint64_t tokens = MAX_OF(c->replay ? c->replay * 16ull : store_slab(s, v->slot.slab)->slot_bytes / TOKEN_BYTES, 1u);
+  *ret_score = ((int32_t)idle > 0 ? idle : 0) * 1024ull * 1024ull / tokens; /* the lanes' clocks are read apart */
   return true;
 }
 
@@ -217,12 +222,13 @@ unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *wh
       return DRAY_ABSENT;
     if (!n)
       return DRAY_NO_ROOM;
-    uint32_t best = UINT32_MAX, best_age = 0;
+    uint32_t best = UINT32_MAX;
+    uint64_t best_score = 0;
     for (uint32_t i = 0; i < n; i++) {
-      uint32_t age;
-      if (pick_age(s, &pick[i], now_ms, &age) && (best == UINT32_MAX || (int32_t)(age - best_age) > 0)) {
+      uint64_t score;
+      if (pick_score(s, &pick[i], now_ms, &score) && (best == UINT32_MAX || score > best_score)) {
         best = i;
-        best_age = age;
+        best_score = score;
       }
     }
     if (best != UINT32_MAX && pick_pin(s, p, &pick[best], ret_facts)) {

@@ -300,6 +300,93 @@ TEST_F(Quota, ADemotingRuleDrainsToItsUntilAndLosesNothing)
   EXPECT_TRUE(m->audit_clean());
 }
 
+/* By session and by request: what it has put and is still here; freeing gives it back. */
+TEST_F(Quota, ASessionAndARequestHaveLimitsOfTheirOwn)
+{
+  auto m = start("quotas:\n  - {tenant: a, unit: session, limit: 512KiB}\n  - {tenant: a, unit: request, limit: 256KiB}\n");
+  Engine a(*m, {.agent = "one", .token = "ta"}), other(*m, {.agent = "two", .token = "ta"}), b(*m, {.token = "tb"});
+  auto put = [&](Engine &e, uint32_t request, const std::string &name) {
+    struct dray_sqe *q = e.sqe();
+    dray_prep_put(q, kit::Key(name).b, e.region.id, 0, kCell, DRAY_TIER_DRAM);
+    q->request = request;
+    return e.one();
+  };
+  struct dray_cqe r;
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(put(a, 7, "r7." + n(i)).status, DRAY_OK) << i;
+  r = put(a, 7, "r7.4");
+  EXPECT_EQ(r.reason, DRAY_QUOTA_EXCEEDED) << say(r);
+  EXPECT_EQ(r.detail, (uint32_t)DRAY_RULE_LIMIT);
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(put(a, 8, "r8." + n(i)).status, DRAY_OK) << "another request";
+  EXPECT_EQ(put(a, 9, "r9").reason, DRAY_QUOTA_EXCEEDED) << "the session's own";
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED);
+  EXPECT_EQ(put(other, 8, "o").reason, DRAY_QUOTA_EXCEEDED) << "request 8 is the tenant's, whichever session puts";
+  EXPECT_EQ(put(other, 10, "o").status, DRAY_OK) << "a session of its own";
+  EXPECT_EQ(put(b, 7, "b").status, DRAY_OK) << "another tenant's request 7";
+  ASSERT_EQ(a.drop("r7.c0").status, DRAY_OK);
+  EXPECT_EQ(put(a, 7, "r7.4").status, DRAY_OK) << "freed";
+  EXPECT_EQ(put(a, 7, "r7.5").reason, DRAY_QUOTA_EXCEEDED);
+  ASSERT_EQ(a.drop("r8.c1").status, DRAY_OK);
+  dray_prep_alloc(a.sqe(), kit::Key("fill").b, kCell, DRAY_TIER_DRAM);
+  auto fill = a.one();
+  ASSERT_EQ(fill.status, DRAY_OK) << say(fill);
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED) << "a write lease counts";
+  dray_prep_commit(a.sqe(), fill.object);
+  ASSERT_EQ((r = a.one()).status, DRAY_OK) << say(r);
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED) << "and the cell that it became";
+  ASSERT_EQ(a.drop("fill").status, DRAY_OK);
+  EXPECT_EQ(put(a, 0, "r0").status, DRAY_OK);
+  dray_prep_alloc(a.sqe(), kit::Key("never").b, kCell, DRAY_TIER_DRAM);
+  EXPECT_EQ(a.one().reason, DRAY_QUOTA_EXCEEDED);
+  for (int i = 0; i < 3; i++) { /* a refusal by anything else gives the charge back, too */
+    ASSERT_EQ(a.drop("r0").status, DRAY_OK);
+    dray_prep_put(a.sqe(), kit::Key("r8.c2").b, a.region.id, 0, kCell, DRAY_TIER_DRAM);
+    struct dray_cqe c = a.one();
+    EXPECT_EQ(c.status, DRAY_OK) << "replaces: " << say(c);
+    EXPECT_EQ(put(a, 0, "r0").status, DRAY_OK);
+  }
+  EXPECT_TRUE(m->audit_clean());
+  write("quotas: [{tenant: a, unit: session, limit: 1MiB}]\n");
+  ASSERT_TRUE(reload(*m));
+  for (int i = 0; i < 8; i++)
+    EXPECT_EQ(put(a, 7, "more" + n(i)).status, DRAY_OK) << i;
+  EXPECT_EQ(put(a, 7, "more").reason, DRAY_QUOTA_EXCEEDED);
+}
+
+/* What engines say it costs to compute a cell again decides which goes first, and whether it is worth a place below. */
+TEST_F(Quota, CheapCellsGoBeforeDearOnesThatAreNoMoreIdle)
+{
+  auto m = start("token_cost: 1us\nquotas: [{tenant: a, tier: dram, limit: 2MiB, over: demote}]\n");
+  Engine a(*m, {.token = "ta"});
+  auto cost = [&](const std::string &name, uint32_t tokens) {
+    auto lease = a.map(name);
+    ASSERT_EQ(lease.status, DRAY_OK) << say(lease);
+    dray_prep_replay_cost(a.sqe(), lease.object, tokens);
+    ASSERT_EQ(a.one().status, DRAY_OK);
+    ASSERT_EQ(a.unmap(lease.object).status, DRAY_OK);
+  };
+  for (int i = 0; i < 32; i++) {
+    a.fill(0, kCell, (uint64_t)i);
+    ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+    cost(n(i), i % 2 ? 1 : 1000000); /* the dear ones are the older of each pair */
+  }
+  poll(nullptr, 0, 20);
+  for (int i = 0; i < 12; i++)
+    ASSERT_EQ(a.put("new" + n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  int cheap = 0, dear = 0;
+  for (int i = 0; i < 32; i++) {
+    auto c = a.stat(n(i));
+    (i % 2 ? cheap : dear) += c.status != DRAY_OK || c.tier != DRAY_TIER_DRAM;
+    if (c.status != DRAY_OK) {
+      EXPECT_EQ(i % 2, 1) << "a dear one is kept below rather than thrown away";
+    }
+  }
+  EXPECT_GT(cheap, 4 * dear) << cheap << " cheap, " << dear << " dear ones went";
+  EXPECT_GT(m->status("counters.evicted"), 0) << "one token is computed sooner than 64 KiB are read from the disk";
+  EXPECT_TRUE(m->audit_clean());
+}
+
 /* 64 KiB at a time against a dram of which a calibration says that it does 20 MB/s. */
 TEST_F(Quota, ARuleOfBandwidthRefusesWhileTheTierIsBusyAndEndsByItself)
 {

@@ -124,6 +124,29 @@ TEST_F(QuotaConfig, WhatIsWrongIsSaidWithItsLine)
   Refused("limits: {cells: 2048}\nquotas:\n\n  - {tenant: a, tier: dram, reserve: 2GiB}\n", "line 5: quota: reserves on dram");
 }
 
+TEST_F(QuotaConfig, QuotasBySessionAndRequest)
+{
+  ASSERT_EQ(load(std::string(kTenants) + "quotas:\n  - {tenant: a, unit: session, limit: 1MiB}\n"
+                 "  - {tenant: a, unit: request, limit: 2MiB}\n  - {tenant: a, unit: tenant, tier: dram, limit: 1GiB}\n"),
+            0)
+      << e.text;
+  ASSERT_EQ(c.quota.budgets_n, 2u);
+  EXPECT_EQ(c.quota.grants_n, 1u);
+  EXPECT_EQ(c.quota.budget[0].unit, QUOTA_SESSION);
+  EXPECT_EQ(c.quota.budget[1].limit, 2u << 20);
+  EXPECT_EQ(c.quota.budget[1].line, 4u);
+  EXPECT_EQ(c.quota.grant[0].line, 5u);
+  const std::string q = "quotas:\n  - {tenant: a, unit: session, ";
+  Refused(q + "limit: 1MiB, tier: dram}\n", "line 3: config: quota of a per session: need a limit, and no tier");
+  Refused(q + "weight: 1}\n", "need a limit");
+  Refused(q + "limit: -1}\n", "'-1'");
+  Refused(q + "limit: 1MiB}\n  - {tenant: a, unit: session, limit: 2MiB}\n", "line 4: quota of a per session: given twice");
+  Refused("quotas: [{tenant: zz, unit: request, limit: 1}]\n", "no such tenant");
+  Refused("quotas: [{tenant: a, unit: planet, limit: 1}]\n", "'planet' is none of tenant session request");
+  Refused("token_cost: 0\n", "token_cost");
+  Refused("token_cost: -1us\n", "token_cost");
+}
+
 TEST_F(QuotaConfig, RulesOfBandwidth)
 {
   ASSERT_EQ(load(std::string(kTenants) + "rules: [{name: x, tier: dram, of: bandwidth, when: 90%, until: 80%, what: slow, rate: 1MiB}]\n"), 0)

@@ -148,15 +148,16 @@ static bool class_revive(struct store *s, struct slot_class *c)
 /* Idle cost against replay cost: how long the picked cell lay idle, for each token that computing it again would take.
    Without a hint it costs what its class is taken for, so that among such cells the least recently used goes. False
    when it is not what it was. */
-static bool pick_score(struct store *s, const struct victim_pick *v, uint32_t now_ms, uint64_t *ret_score)
+static bool pick_score(struct store *s, const struct victim_pick *v, uint32_t now_ms, int64_t *ret_score)
 {
   LOCKED(&directory_shard(&s->directory, v->hash)->lock);
   const struct cell_rec *c = &s->cells.rec[v->cell];
   if (!directory_lists(&s->directory, v->hash, v->cell) || c->gen != v->gen)
     return false;
-  uint32_t idle = now_ms - c->stamp;
+  int32_t idle = (int32_t)(now_ms - c->stamp);
   uint64_t tokens = MAX_OF(c->replay ? c->replay * 16ull : store_slab(s, v->slot.slab)->slot_bytes / TOKEN_BYTES, 1u);
-  *ret_score = ((int32_t)idle > 0 ? idle : 0) * 1024ull * 1024ull / tokens; /* the lanes' clocks are read apart */
+  /* the lanes' clocks are read apart, and the pool's may be behind all of them: then only the order counts */
+  *ret_score = idle > 0 ? (int64_t)idle * (1 << 20) / (int64_t)tokens : idle;
   return true;
 }
 
@@ -223,9 +224,9 @@ unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *wh
     if (!n)
       return DRAY_NO_ROOM;
     uint32_t best = UINT32_MAX;
-    uint64_t best_score = 0;
+    int64_t best_score = 0;
     for (uint32_t i = 0; i < n; i++) {
-      uint64_t score;
+      int64_t score;
       if (pick_score(s, &pick[i], now_ms, &score) && (best == UINT32_MAX || score > best_score)) {
         best = i;
         best_score = score;

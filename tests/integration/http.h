@@ -19,7 +19,8 @@ inline int free_port()
   socklen_t n = sizeof a;
   a.sin_family = AF_INET;
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int port = bind(s, (struct sockaddr *)&a, n) == 0 && getsockname(s, (struct sockaddr *)&a, &n) == 0 ? ntohs(a.sin_port) : -1;
+  int port =
+      bind(s, (struct sockaddr *)&a, n) == 0 && getsockname(s, (struct sockaddr *)&a, &n) == 0 ? ntohs(a.sin_port) : -1;
   close(s);
   return port;
 }
@@ -51,7 +52,10 @@ inline std::string request(int port, const std::string &method, const std::strin
     close(s);
   return text;
 }
-inline std::string get(int port, const std::string &path, const std::string &head = "") { return request(port, "GET", path, head); }
+inline std::string get(int port, const std::string &path, const std::string &head = "")
+{
+  return request(port, "GET", path, head);
+}
 /* A sample of /metrics by its name with labels; -1: there is none. */
 inline double metric(int port, const std::string &name)
 {

@@ -29,7 +29,9 @@ static const struct unit byte_units[] = {
     {NULL, 0},
 };
 static const struct unit time_units[] = {
-    {"", 1000000000}, {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {NULL, 0},
+    {"", 1000000000},  {"ns", 1},          {"us", 1000},         {"ms", 1000000},
+    {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000},
+    {NULL, 0},
 };
 
 /* whole.fraction unit, in integers: a double would lose bytes above 2^53 */

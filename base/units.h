@@ -12,7 +12,7 @@
 int units_bytes(const char *text, uint64_t *ret_bytes);
 /* A whole number in [min, max]. 0, -EINVAL, -ERANGE. */
 int units_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret_count);
-/* Nanoseconds: ns us ms s m (a bare number is seconds). 0, -EINVAL, -ERANGE. */
+/* Nanoseconds: ns us ms s m h d (a bare number is seconds). 0, -EINVAL, -ERANGE. */
 int units_time(const char *text, uint64_t *ret_ns);
 /* "64.0 MiB" into buf, for tables. Returns buf. */
 char *units_format_bytes(uint64_t bytes, char *buf, size_t n);

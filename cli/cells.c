@@ -13,9 +13,12 @@
 
 static const char usage[] =
     "usage: dray cells [--tenant NAME] [--tier TIER] [--limit N] [--poisoned] [--json] [--admin PATH]\n"
+    "       dray cells --revoke KEY --tenant NAME [--json] [--admin PATH]\n"
     "Lists cells (default: the first 100; --limit 0: all of them).\n"
     "--poisoned: bad memory that was found, which slab, where, how much, and the first cell "
-    "that had its bytes there.\n" CLI_OPTIONS_HELP;
+    "that had its bytes there.\n"
+    "--revoke: nobody gets that cell any more (QUARANTINED), and engines give their leases on it back: they have\n"
+    "revoke_grace of the configuration, then their session ends.\n" CLI_OPTIONS_HELP;
 
 struct query {
   const char *tenant, *tier;
@@ -159,16 +162,32 @@ static int cells_poisoned(const struct cli_options *o, const struct query *q)
   return EXIT_OK;
 }
 
+static int cells_revoke(const struct cli_options *o, const char *tenant, const char *key)
+{
+  int code;
+  if (!tenant || strlen(key) != 32 || strspn(key, "0123456789abcdefABCDEF") != 32)
+    return cli_wrong("cells", "--revoke: need --tenant and a key of 32 hex digits, as `dray cells` shows it");
+  json_t *a = cli_ask(o->admin, "revoke", json_pack("{s:s,s:s}", "tenant", tenant, "key", key), &code);
+  if (!a)
+    return code;
+  if (o->json)
+    cli_print_json(a);
+  else
+    printf("revoked: nobody gets it any more; who has leases on it has %llu ms to end them (dray status)\n",
+           (unsigned long long)cli_number(a, "grace_ms"));
+  json_decref(a);
+  return EXIT_OK;
+}
+
 int cli_cells(int argc, char **argv)
 {
-  static const struct option opts[] = {{"tenant", required_argument, NULL, 't'},
-                                       {"tier", required_argument, NULL, 'r'},
-                                       {"limit", required_argument, NULL, 'l'},
-                                       {"poisoned", no_argument, NULL, 'p'},
-                                       CLI_OPTIONS};
+  static const struct option opts[] = {{"tenant", required_argument, NULL, 't'}, {"tier", required_argument, NULL, 'r'},
+                                       {"limit", required_argument, NULL, 'l'},  {"poisoned", no_argument, NULL, 'p'},
+                                       {"revoke", required_argument, NULL, 'v'}, CLI_OPTIONS};
   struct cli_options o = {0};
   struct query q = {.limit = 100};
   int code;
+  const char *revoke = NULL;
   bool more, poisoned = false;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "", opts, NULL)) != -1;) {
@@ -178,6 +197,8 @@ int cli_cells(int argc, char **argv)
       q.tenant = optarg;
     else if (c == 'p')
       poisoned = true;
+    else if (c == 'v')
+      revoke = optarg;
     else if (c == 'r' && dray_tier_by_name(optarg))
       q.tier = optarg;
     else if (c == 'r')
@@ -189,6 +210,8 @@ int cli_cells(int argc, char **argv)
   }
   if (optind != argc)
     return cli_wrong("cells", "unexpected argument '%s'", argv[optind]);
+  if (revoke)
+    return cells_revoke(&o, q.tenant, revoke);
   if (poisoned)
     return cells_poisoned(&o, &q);
   json_t *all = ask_all(&o, &q, &more, &code);

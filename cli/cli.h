@@ -19,6 +19,7 @@ int cli_tiers(int argc, char **argv);
 int cli_tier(int argc, char **argv);
 int cli_cells(int argc, char **argv);
 int cli_tenants(int argc, char **argv);
+int cli_usage_report(int argc, char **argv);
 int cli_config(int argc, char **argv);
 int cli_drill(int argc, char **argv);
 int cli_plan(int argc, char **argv);

@@ -9,7 +9,11 @@ static const char usage[] =
     "usage: dray config show|diff|check|reload [--json] [--admin PATH]\n"
     "  show    what the mover runs by (never tokens)\n"
     "  check   would `reload` take the file as it is now? Changes nothing. Exit 1 when not\n"
-    "  diff    quotas, rates and rules of the file that differ from what is in force. Exit 3 when any does\n"
+    "  diff    expected (the file) against actual, a line each: \"-\" in force alone, \"+\" in the file alone (reload "
+    "takes\n"
+    "          it), \"~\" changed since the start (a restart takes it), \"!\" this machine does not show it; \"?\" it "
+    "shows\n"
+    "          what no tier uses, which is no difference. Exit 3 when there is any\n"
     "  reload  the mover reads quotas, rates and rules of its file again (as SIGHUP does); all of them or, with one\n"
     "          error, none. Everything else needs a restart\n" CLI_OPTIONS_HELP;
 
@@ -50,13 +54,15 @@ static int diff(const struct cli_options *o)
     return code;
   json_t *list = json_object_get(a, "differs");
   size_t i;
-  code = !json_is_true(json_object_get(a, "good")) ? EXIT_ERROR : json_array_size(list) ? EXIT_DEGRADED : EXIT_OK;
+  code = !json_is_true(json_object_get(a, "good")) ? EXIT_ERROR
+         : cli_number(a, "differences")            ? EXIT_DEGRADED
+                                                   : EXIT_OK;
   if (o->json)
     cli_print_json(a);
   else if (code == EXIT_ERROR)
     fprintf(stderr, "dray config diff: %s\n", json_string_value(json_object_get(a, "text")));
   else if (code == EXIT_OK)
-    puts("the file and what is in force are the same");
+    puts("the file, what is in force and what the kernel shows are the same");
   for (i = 0; !o->json && i < json_array_size(list); i++) {
     line = json_array_get(list, i);
     puts(json_string_value(line));

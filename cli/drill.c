@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/drill_alert.h"
 #include "include/priv/bits.h"
 
 static const char usage[] =
@@ -21,7 +22,10 @@ static const char usage[] =
     "  noisy-neighbour  one tenant bursts at full speed beside one that reads 64 KiB at a time: latency and errors\n"
     "                   before, during and after; turns that others were served meanwhile\n"
     "  --time           a phase (default 2s)\n"
-    "  --html           a page for people, too\n";
+    "  --html           a page for people, too\n"
+    "  --alerts         alert rules for the Prometheus that `quota` starts to see the alert fire (default:\n"
+    "                   /usr/share/dray/prometheus/dray.rules.yml, or deploy/prometheus/dray.rules.yml from here);\n"
+    "                   without one, or without prometheus, that bound is left out and the report says why\n";
 
 int drill_engine_open(const struct drill *r, const char *token, uint64_t bytes, struct drill_engine *ret_engine)
 {
@@ -126,6 +130,10 @@ static void people(const struct drill *r)
   size_t i;
   json_object_foreach(r->report, key, v)
   {
+    if (json_is_string(v)) {
+      printf("%-10s  %s\n", key, json_string_value(v));
+      continue;
+    }
     printf("%-10s", key);
     json_object_foreach(v, name, n) printf("  %s %lld", name, (long long)json_integer_value(n));
     putchar('\n');
@@ -144,6 +152,8 @@ static int run(struct drill *r, const char *config, int (*play)(struct drill *))
   if (!f)
     return -errno;
   fputs(config, f);
+  if (r->metrics)
+    fprintf(f, "metrics: 127.0.0.1:%u\n", r->metrics);
   int code = fclose(f);
   setenv("DRAYD_CONFIG", path, 1);
   code = code ? -EIO : stage_open(&r->st, NULL, -1, sets);
@@ -158,11 +168,10 @@ static int run(struct drill *r, const char *config, int (*play)(struct drill *))
 
 int cli_drill(int argc, char **argv)
 {
-  static const struct option options[] = {{"time", required_argument, NULL, 't'},
-                                          {"html", required_argument, NULL, 'p'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {
+      {"time", required_argument, NULL, 't'},   {"html", required_argument, NULL, 'p'},
+      {"alerts", required_argument, NULL, 'a'}, {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
   struct drill r = {.ms = 2000};
   const char *page = NULL;
   bool json = false;
@@ -174,6 +183,8 @@ int cli_drill(int argc, char **argv)
       json = true;
     else if (c == 'p')
       page = optarg;
+    else if (c == 'a')
+      r.alerts = optarg;
     else if (c != 't')
       return cli_usage(usage);
     else if (units_time(optarg, &ns) < 0 || ns < 100000000u || ns > 600000000000ull)
@@ -185,6 +196,12 @@ int cli_drill(int argc, char **argv)
   bool quota = !strcmp(name, "quota"), noisy = !strcmp(name, "noisy-neighbour");
   if (!quota && !noisy)
     return cli_usage(usage);
+  if (quota)
+    r.metrics = drill_port();
+  if (!r.alerts)
+    r.alerts = access("/usr/share/dray/prometheus/dray.rules.yml", R_OK) == 0
+                   ? "/usr/share/dray/prometheus/dray.rules.yml"
+                   : "deploy/prometheus/dray.rules.yml";
   r.report = json_object();
   r.checks = json_array();
   int code = quota ? run(&r, drill_quota_config, drill_quota) : run(&r, drill_noisy_config, drill_noisy);

@@ -17,6 +17,8 @@ struct drill {
   json_t *report; /* what was measured */
   json_t *checks; /* [{what, good, have}] */
   bool bad;
+  uint16_t metrics;   /* port of the mover's /metrics; 0: none */
+  const char *alerts; /* file of alert rules */
 };
 struct drill_engine {
   struct dray *d;

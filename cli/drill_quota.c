@@ -7,11 +7,14 @@
 
 #include "cli/cli.h"
 #include "cli/drill.h"
+#include "cli/drill_alert.h"
 #include "include/priv/bits.h"
 
 #define CELL KIB(64)
 #define RESERVE_CELLS 128u /* 8 MiB */
-#define LIMIT_CELLS 256u   /* 16 MiB */
+#define ALERT "DrayAllocationRefused"
+#define ALERT_MS 30000u
+#define LIMIT_CELLS 256u /* 16 MiB */
 
 const char drill_quota_config[] =
     "tiers: [{name: dram, transport: memory, capacity: 64MiB, slab_size: 1MiB}]\n"
@@ -83,7 +86,9 @@ int drill_quota(struct drill *r)
     drill_engine_close(&quiet);
     return -1;
   }
-  for (uint32_t i = 0; i < 16; i++) { /* side by side: the crowd wants twice the tier */
+  struct drill_alert alert;
+  drill_alert_open(&alert, r->metrics, r->alerts); /* it has seen the counters at zero before the first refusal */
+  for (uint32_t i = 0; i < 16; i++) {              /* side by side: the crowd wants twice the tier */
     ask(&crowd, 128, &c);
     ask(&loud, 3 * LIMIT_CELLS / 16, &l);
     ask(&quiet, RESERVE_CELLS / 16, &q);
@@ -101,6 +106,12 @@ int drill_quota(struct drill *r)
               (unsigned long long)q.served, RESERVE_CELLS);
   drill_check(r, counted(r, "loud") == l.refused, "the mover counts each refusal", "%llu counted, %llu answered",
               (unsigned long long)counted(r, "loud"), (unsigned long long)l.refused);
+  if (alert.pid)
+    drill_check(r, drill_alert_fires(&alert, ALERT, ALERT_MS), "the alert fires in Prometheus", "%s within %u s", ALERT,
+                ALERT_MS / 1000);
+  else
+    json_object_set_new(r->report, "alert", json_sprintf("not looked at: %s", alert.why));
+  drill_alert_close(&alert);
   drill_engine_close(&loud);
   drill_engine_close(&quiet);
   drill_engine_close(&crowd);

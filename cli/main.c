@@ -16,6 +16,7 @@ static const struct {
     {"cells", cli_cells, "cells by tenant and tier"},
     {"tenants", cli_tenants, "who has how much, reserve and limit, refusals and rules"},
     {"config", cli_config, "show, check, diff, reload"},
+    {"usage", cli_usage_report, "who used what: by request, tenant or pool"},
     {"drill", cli_drill, "rehearse: quota noisy-neighbour"},
     {"plan", cli_plan, "what sharing saves by tier, where a span should be, the three accounts"},
     {"put", cli_put, "a file's bytes become a cell"},

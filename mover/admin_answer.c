@@ -110,6 +110,17 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_u64(p, "hits", stat_read(&d->poison_hits));
   set_u64(p, "notices", stat_read(&d->poison_notices));
   json_object_set_new(o, "poison", p);
+  p = json_object();
+  set_u64(p, "asked", stat_read(&d->revokes.asked));
+  set_u64(p, "given_back", stat_read(&d->revokes.given));
+  set_u64(p, "sessions_ended", stat_read(&d->revokes.sessions));
+  set_u64(p, "held", stat_read(&d->revokes.held_n));
+  set_u64(p, "held_bytes", stat_read(&d->revokes.held_bytes));
+  json_object_set_new(o, "revoked", p);
+  p = json_object();
+  set_u64(p, "demoted", stat_read(&d->relief.demoted));
+  set_u64(p, "evicted", stat_read(&d->relief.evicted));
+  json_object_set_new(o, "relief", p);
   admin_rules(d, o);
   return o;
 }
@@ -288,6 +299,9 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   json_object_set_new(o, "auto_tenants", json_boolean(c->auto_tenants));
   json_object_set_new(o, "harden", json_boolean(c->harden));
   json_object_set_new(o, "strict", json_boolean(c->strict));
+  json_object_set_new(o, "usage",
+                      json_pack("{s:s?,s:s?,s:I,s:I}", "path", c->usage.path, "line", c->usage.line, "keep_s",
+                                (json_int_t)c->usage.keep_s, "max_bytes", (json_int_t)c->usage.max_bytes));
   set_u64(o, "lanes", c->lanes);
   set_u64(o, "chunk", c->chunk_bytes);
   set_u64(o, "sessions_max", c->sessions_max);
@@ -323,6 +337,26 @@ static json_t *answer_drain(struct daemon *d, json_t *q)
   return o;
 }
 
+static json_t *answer_revoke(struct daemon *d, json_t *q)
+{
+  const char *tenant = json_string_value(json_object_get(q, "tenant")),
+             *hex = json_string_value(json_object_get(q, "key"));
+  uint8_t key[16];
+  if (!tenant || !hex || strlen(hex) != 32 || strspn(hex, "0123456789abcdefABCDEF") != 32)
+    return NULL;
+  for (int i = 0; i < 16; i++) {
+    const char byte[3] = {hex[2 * i], hex[2 * i + 1], 0};
+    key[i] = (uint8_t)strtoul(byte, NULL, 16);
+  }
+  unsigned r = revoke_by_key(d, tenant, key);
+  json_t *o = json_object();
+  if (r != DRAY_REASON_OK && r != DRAY_QUARANTINED)
+    json_object_set_new(o, "error", json_sprintf("%s: that tenant has no such cell", dray_reason_name(r)));
+  json_object_set_new(o, "reason", json_string(dray_reason_name(r)));
+  set_u64(o, "grace_ms", d->cfg->revoke_ns / 1000000u);
+  return o;
+}
+
 static json_t *answer_audit(struct daemon *d, json_t *q)
 {
   (void)q;
@@ -340,7 +374,7 @@ static const struct {
 } verbs[] = {{"status", answer_status},     {"tiers", answer_tiers},   {"cells", answer_cells},
              {"sessions", answer_sessions}, {"config", answer_config}, {"audit", answer_audit},
              {"poisoned", answer_poisoned}, {"drain", answer_drain},   {"tenants", admin_tenants},
-             {"reload", admin_reload},      {"check", admin_check}};
+             {"revoke", answer_revoke},     {"reload", admin_reload},  {"check", admin_check}};
 
 char *admin_answer(struct daemon *d, const char *request, size_t n)
 {

@@ -6,7 +6,10 @@
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
 #include "mover/admin_quota.h"
+#include "mover/config_diff.h"
 #include "mover/daemon.h"
+
+#define DIFFERS_NS 30000000000u /* a scraper reads the file no more often */
 
 static void set_u64(json_t *o, const char *key, uint64_t v)
 {
@@ -33,6 +36,8 @@ static json_t *rule_row(struct daemon *d, uint32_t i)
   set_u64(o, "until_percent", r->until / 10);
   set_u64(o, "rate", r->rate);
   set_u64(o, "return_ms", r->return_ms);
+  json_object_set_new(o, "of", json_string(r->of == RULE_OF_BANDWIDTH ? "bandwidth" : "fill"));
+  set_u64(o, "line", r->line);
   json_object_set_new(o, "phase", json_string(rule_phase_name(run->phase)));
   set_u64(o, "begun", run->begun);
   set_u64(o, "refused", run->refused);
@@ -116,16 +121,57 @@ json_t *admin_reload(struct daemon *d, json_t *q)
 
 /* Entries of one section that the other does not have just so: "+ ..." in the file alone, "- ..." in force alone. */
 static void differs(json_t *list, const char *section, const char *mark, const void *a, uint32_t n, const void *b,
-                    uint32_t m, size_t size)
+                    uint32_t m, size_t size, size_t compared)
 {
   for (uint32_t i = 0; i < n; i++) {
     const char *row = (const char *)a + i * size; /* each begins with its name */
     bool same = false;
     for (uint32_t k = 0; k < m && !same; k++)
-      same = !memcmp(row, (const char *)b + k * size, size);
+      same = !memcmp(row, (const char *)b + k * size, compared);
     if (!same)
       json_array_append_new(list, json_sprintf("%s %s %s", mark, section, row));
   }
+}
+
+static void plan_differs(json_t *list, const struct quota_plan *now, const struct quota_plan *file)
+{
+  const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
+  /* not the lines: a comment above is no difference */
+  const size_t gc = offsetof(struct quota_grant, line), tc = offsetof(struct quota_rate, line),
+               uc = offsetof(struct quota_rule, line);
+  differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g, gc);
+  differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g, gc);
+  const size_t b = sizeof now->budget[0], bc = offsetof(struct quota_budget, line);
+  differs(list, "budget", "-", now->budget, now->budgets_n, file->budget, file->budgets_n, b, bc);
+  differs(list, "budget", "+", file->budget, file->budgets_n, now->budget, now->budgets_n, b, bc);
+  differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t, tc);
+  differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t, tc);
+  differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u, uc);
+  differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u, uc);
+}
+
+uint64_t admin_differs(struct daemon *d, json_t *list, struct err *e)
+{
+  json_t *quotas = json_array(), *line;
+  CLEAN_PTR struct quota_plan *file = calloc(1, sizeof *file);
+  CLEAN_PTR struct config_diff *diff = calloc(1, sizeof *diff);
+  int r = file && diff ? quotas_read(d, file, diff, e) : err_set(e, -ENOMEM, "no memory to read it");
+  if (r == 0) {
+    LOCKED(&d->quotas.lock);
+    plan_differs(quotas, &d->quotas.plan, file);
+  }
+  uint64_t n = r < 0 ? 1 : json_array_size(quotas) + diff->n;
+  size_t i;
+  json_array_foreach(quotas, i, line) json_array_append(list, line);
+  json_decref(quotas);
+  if (r == 0) {
+    diff->text[sizeof diff->text - 1] = 0;
+    for (char *p = diff->text, *end; (end = strchr(p, '\n')); p = end + 1)
+      json_array_append_new(list, json_stringn(p, (size_t)(end - p)));
+  }
+  stat_set(&d->differs, n);
+  stat_set(&d->differs_ns, daemon_now_ns());
+  return n;
 }
 
 json_t *admin_check(struct daemon *d, json_t *q)
@@ -133,21 +179,23 @@ json_t *admin_check(struct daemon *d, json_t *q)
   (void)q;
   struct err e = {{0}};
   json_t *o = json_object(), *list = json_array();
-  CLEAN_PTR struct quota_plan *file = calloc(1, sizeof *file);
-  int r = file ? quotas_read(d, file, &e) : err_set(&e, -ENOMEM, "no memory to read it");
-  if (r == 0) {
-    LOCKED(&d->quotas.lock);
-    const struct quota_plan *now = &d->quotas.plan;
-    const size_t g = sizeof now->grant[0], t = sizeof now->rate[0], u = sizeof now->rule[0];
-    differs(list, "quota", "-", now->grant, now->grants_n, file->grant, file->grants_n, g);
-    differs(list, "quota", "+", file->grant, file->grants_n, now->grant, now->grants_n, g);
-    differs(list, "rate", "-", now->rate, now->rates_n, file->rate, file->rates_n, t);
-    differs(list, "rate", "+", file->rate, file->rates_n, now->rate, now->rates_n, t);
-    differs(list, "rule", "-", now->rule, now->rules_n, file->rule, file->rules_n, u);
-    differs(list, "rule", "+", file->rule, file->rules_n, now->rule, now->rules_n, u);
-  }
-  json_object_set_new(o, "good", json_boolean(r == 0));
-  json_object_set_new(o, "text", json_string(r == 0 ? "" : e.text));
+  uint64_t n = admin_differs(d, list, &e);
+  json_object_set_new(o, "good", json_boolean(!e.text[0]));
+  json_object_set_new(o, "text", json_string(e.text));
   json_object_set_new(o, "differs", list);
+  set_u64(o, "differences", e.text[0] ? 0 : n);
   return o;
+}
+
+uint64_t admin_differs_lately(struct daemon *d)
+{
+  struct err e = {{0}};
+  if (!d->cfg->file)
+    return 0;
+  if (stat_read(&d->differs_ns) && daemon_now_ns() - stat_read(&d->differs_ns) < DIFFERS_NS)
+    return stat_read(&d->differs);
+  json_t *list = json_array();
+  uint64_t n = admin_differs(d, list, &e);
+  json_decref(list);
+  return n;
 }

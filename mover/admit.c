@@ -85,11 +85,12 @@ static bool pace(struct lane *l, struct session *s, struct job *j, uint64_t len,
 {
   const struct dray_sqe *q = &j->req.sqe;
   uint32_t rule = 0;
+  uint16_t reason = DRAY_RATE_LIMITED;
   bool moves = q->op == DRAY_PUT || q->op == DRAY_GET || q->op == DRAY_COPY || q->op == DRAY_ALLOC;
-  unsigned p = quotas_pace(l, s, q->op, q->tier, q->klass, moves ? len : 0, &j->waited, &rule);
+  unsigned p = quotas_pace(l, s, q->op, q->tier, q->klass, moves ? len : 0, &j->waited, &reason, &rule);
   ret_refused->status = 0;
   if (p == PACE_REFUSE) {
-    *ret_refused = outcome_refused(DRAY_RATE_LIMITED);
+    *ret_refused = outcome_refused(reason);
     ret_refused->detail = rule;
   }
   return p == PACE_GO;

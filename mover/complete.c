@@ -10,13 +10,15 @@
 #include "mover/fill.h"
 #include "mover/lane.h"
 #include "mover/grant.h"
+#include "mover/revoke.h"
 #include "mover/session.h"
 #include "mover/step.h"
 
 void complete_item(struct lane *l, struct session *s, struct job *j, uint32_t item, const struct outcome *o)
 {
   if (UNLIKELY(quota_reason(o->reason)))
-    quotas_refused(l->d, s->tenant, o->reason, o->detail);
+    quotas_refused(l->d, s->tenant, o->reason, o->detail, j->req.sqe.request);
+  meter_item(l, s, j, o);
   if (o->bytes && o->status == DRAY_OK) {
     stat_add(&l->stats.bytes_by_path[o->path], o->bytes);
     stat_add(&l->stats.bytes_by_tier[o->tier], o->bytes);
@@ -71,6 +73,8 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
     quotas_spend(l, s->tenant, o->bytes); /* how much was not known when it began */
   if (UNLIKELY(t->peer != NULL))
     peer_step_end(l, t);
+  if (t->kind == STEP_PUT)
+    store_account_refund(st, t->cell.account, t->cell.len);
   if (t->from.slab)
     store_unpin(st, t->from);
   if (t->to.slab)
@@ -116,6 +120,16 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
     if (r == DRAY_REASON_OK && !slot.slab)
       r = DRAY_ABSENT;
   }
+  /* taken back while it was staged: nobody was asked for a lease that was not there */
+  struct cell_facts now = {.idx = 0};
+  struct slot_ref none = {0};
+  if (r == DRAY_REASON_OK &&
+      (store_find(st, t->s->tenant, f.key, PIN_NONE, lane_ms(l), &now, &none) != DRAY_REASON_OK || now.idx != f.idx ||
+       now.gen != f.gen || now.state == CELL_QUARANTINED)) {
+    store_unpin(st, slot);
+    r = now.idx == f.idx && now.gen == f.gen && now.state == CELL_QUARANTINED ? DRAY_LEASE_REVOKED
+                                                                              : DRAY_STALE_GENERATION;
+  }
   if (r != DRAY_REASON_OK)
     return r;
   grant_read(l, t->s, &f, slot, o);
@@ -129,11 +143,13 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
 {
   struct store *st = l->d->store;
   struct cell_facts f;
+  struct slot_ref none = {0};
   uint32_t now_ms = lane_ms(l);
   if (UNLIKELY(t->there)) { /* listed by the peer, which has checked its CRC */
     o->flags |= DRAY_CRC_CHECKED;
     return DRAY_REASON_OK;
   }
+  bool raised = false;
   unsigned r = settle_crc(t, o); /* of MOVE, PUBLISH and STAGE, too: a corrupted source must not become a good copy */
   if (r != DRAY_REASON_OK)
     return r;
@@ -141,12 +157,14 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   case STEP_PUT:
   case STEP_FILL:
     r = store_commit(st, &t->cell, t->to, now_ms, &f);
-    if (r == DRAY_REASON_OK)
+    if (r == DRAY_REASON_OK) { /* the charges are the cell's now */
       o->object = (uint64_t)f.gen << 32 | f.idx;
+      t->cell.account[0] = t->cell.account[1] = 0;
+    }
     if (r == DRAY_REASON_OK && t->kind == STEP_FILL) {
       struct lease_info lease;
       if (store_lease_end(st, t->s->idx, t->lease, false, &lease) == DRAY_REASON_OK)
-        fill_free(l->d, lease.ctx);
+        fill_done(l->d, lease.ctx);
     }
     return r;
   case STEP_STAGE:
@@ -157,7 +175,15 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
     return store_move_copy(st, &t->facts, from.pool, t->to);
   }
   case STEP_PUBLISH:
+    raised = t->facts.taint == DRAY_TRUSTED && t->cell.taint > DRAY_TRUSTED && t->facts.scope > DRAY_SCOPE_AGENT;
+    if (raised &&
+        store_find(st, t->facts.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : t->facts.tenant, t->facts.key,
+                   PIN_NONE, now_ms, &f, &none) == DRAY_REASON_OK &&
+        f.idx == t->facts.idx && f.gen == t->facts.gen)
+      t->facts = f; /* with copies that were staged meanwhile */
     r = store_publish(st, &t->facts, t->cell.who.scope, t->cell.taint, t->cell.mkey, t->to, &f);
+    if (r == DRAY_REASON_OK && raised)
+      revoke_cell(l->d, &t->facts);
     if (r == DRAY_REASON_OK)
       o->object = (uint64_t)f.gen << 32 | f.idx;
     return r;

@@ -63,6 +63,7 @@ int config_default(struct config *c, const char *dir, struct err *e)
                    "config: directory '%s' is too long for a Unix socket's path (need <= 80 bytes, have %zu)", dir,
                    strlen(dir));
 #define UNDER(name) (snprintf(text, sizeof text, "%s/" name, dir), config_own(c, text))
+  c->dir = dir;
   c->node = config_own(c, host);
   c->socket = UNDER("dray.sock");
   c->admin = UNDER("admin.sock");
@@ -78,6 +79,10 @@ int config_default(struct config *c, const char *dir, struct err *e)
   c->pinned_max = GIB(64);
   c->items_max = DRAY_ITEMS_MAX;
   c->drain_ms = 10000;
+  c->revoke_ns = 5000000000u;
+  c->token_ns = 100000;
+  c->usage.keep_s = 7 * 86400;
+  c->usage.max_bytes = GIB(1);
   c->copy_measure = true;
   c->copy = copy_plan_default;
   c->tiers_n = 3;
@@ -293,6 +298,22 @@ int config_set(struct config *c, const char *key, const char *value, struct err 
     name[colon - value] = 0;
     return config_add_tenant(c, name, colon + 1, NULL, -1, e);
   }
+  if (strcmp(key, "token_cost") == 0) {
+    uint64_t ns;
+    if (units_time(value, &ns) < 0 || !ns || ns > 1000000000u)
+      return err_set(e, -EINVAL, "config: token_cost: '%.60s' is not a time in 1ns..1s", value);
+    c->token_ns = ns;
+    return 0;
+  }
+  if (strcmp(key, "revoke_grace") == 0) {
+    uint64_t ns;
+    if (units_time(value, &ns) < 0 || ns < 10000000u || ns > 600000000000ull)
+      return err_set(e, -EINVAL, "config: revoke_grace: '%.60s' is not a time in 10ms..10m", value);
+    c->revoke_ns = ns;
+    return 0;
+  }
+  if (strncmp(key, "usage.", 6) == 0)
+    return config_set_usage(c, key + 6, value, e);
   if (strncmp(key, "tier.", 5) == 0) {
     const char *dot = strchr(key + 5, '.');
     for (uint32_t i = 0; dot && i < c->tiers_n; i++)
@@ -419,6 +440,7 @@ int config_finish(struct config *c, struct err *e)
   if (c->metrics && !metrics_built())
     return err_set(e, -EINVAL, "config: metrics: this drayd was built without libmicrohttpd");
   int quota = config_quota_check(c, &c->quota, e);
+  quota = quota ? quota : config_usage_check(c, e);
   if (quota < 0)
     return quota;
   if (c->calibration) {

@@ -17,7 +17,7 @@
 #include "transports/transport.h"
 
 #define CONFIG_TIERS_MAX 8
-#define CONFIG_TENANTS_MAX 256
+#define CONFIG_TENANTS_MAX 1024
 #define CONFIG_PEERS_MAX 16
 
 struct config_tier {
@@ -53,6 +53,13 @@ struct config_tenant {
   const char *socket; /* NULL: none of its own */
   int64_t uid;        /* -1: none */
 };
+/* The ledger of requests (usage.h); neither path nor line: none is kept. */
+struct config_usage {
+  const char *path;   /* SQLite database, in a directory of its own; NULL: none */
+  const char *line;   /* file:PATH, udp:IP:PORT, http:IP:PORT/PATH?QUERY: line protocol; NULL: none */
+  uint64_t keep_s;    /* how long a row is kept */
+  uint64_t max_bytes; /* of the database */
+};
 struct config {
   const char *node;
   const char *socket, *admin;
@@ -64,6 +71,7 @@ struct config {
   bool auto_tenants; /* an unknown uid is a tenant "uid<N>" of its own */
   const char *calibration;
   const char *metrics; /* address of /metrics; NULL: off */
+  struct config_usage usage;
   uint32_t tiers_n, tenants_n, peers_n;
   uint32_t pools_n; /* config_finish: of the tiers, those that are pools: all but `remote`, which is the last */
   struct config_peer peer[CONFIG_PEERS_MAX];
@@ -74,6 +82,8 @@ struct config {
   uint32_t sessions_max, sessions_per_tenant, regions_max;
   uint64_t pinned_max; /* bytes of registered regions per tenant */
   uint32_t items_max;  /* outstanding BATCH items per session */
+  uint64_t token_ns;   /* what computing one token takes: eviction weighs it against reading */
+  uint64_t revoke_ns;  /* how long an engine has to give a lease back */
   uint32_t drain_ms;   /* SIGTERM: how long in-flight work may take */
   uint64_t chunk_bytes;
   uint64_t split_bytes;  /* steps of at least this many bytes are shared with idle lanes; 0: derived from the plan */
@@ -81,9 +91,11 @@ struct config {
   bool copy_measure;     /* find the copy plan at start, when the calibration has none */
   struct copy_plan copy; /* config_finish: the calibration's or the built-in; tune_copy() may replace it */
   struct policy_snapshot policy;
-  struct quota_plan quota; /* as the file has it: what is reloaded replaces it in the mover, not here */
-  const char *file;        /* NULL: none was given */
-  void *owned;             /* list of what config_free() frees */
+  struct quota_plan quota;      /* as the file has it: what is reloaded replaces it in the mover, not here */
+  const char *file;             /* NULL: none was given */
+  const char *dir;              /* where the defaults are */
+  const struct config *as_file; /* as the file had it at the start, before environment and flags; NULL: none */
+  void *owned;                  /* list of what config_free() frees */
 };
 
 /* The embedded default: dram, far memory (cxl, emulated) and disk under `dir` (NULL: $XDG_RUNTIME_DIR/dray, or
@@ -94,11 +106,15 @@ int config_load(struct config *c, const char *path, struct err *e);
 /* Overlays one "key=value" (flags and DRAY_*): socket admin lanes log calibration node, tier.<name>.capacity,
  * tenant=<name>:<token>. */
 int config_set(struct config *c, const char *key, const char *value, struct err *e);
+/* Tiers, as bits, whose bandwidth the profiles state. */
+uint8_t config_bandwidth(const struct config *c);
 /* Does the plan fit the tenants and tiers of c? -EINVAL with one text. */
 int config_quota_check(const struct config *c, const struct quota_plan *p, struct err *e);
-/* Reads quotas, rates and rules of c's file again; all else needs a restart, and they are checked against the tenants
-   and tiers of c. On error *ret_plan is as before. */
-int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct err *e);
+struct config_diff;
+/* Reads quotas, rates and rules of c's file again, and how all else differs into *ret_diff (NULL: nobody asks); all
+   else needs a restart, and they are checked against the tenants and tiers of c. On error *ret_plan is as before. */
+int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, struct config_diff *ret_diff,
+                        struct err *e);
 /* Cross checks, reads the calibration, fixes the ladder. */
 int config_finish(struct config *c, struct err *e);
 void config_free(struct config *c);

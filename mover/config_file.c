@@ -28,9 +28,12 @@ struct file_listen {
 struct file_limits {
   char *cells, *leases, *sessions, *sessions_per_tenant, *regions, *pinned, *items;
 };
+struct file_usage {
+  char *path, *line, *keep, *max;
+};
 struct file_config {
   char *node, *socket, *admin, *socket_mode, *lanes, *log, *calibration, *metrics, *chunk, *drain_ms, *split_bytes,
-      *crc, *copy_plan;
+      *crc, *copy_plan, *revoke_grace, *token_cost;
   bool *auto_tenants, *harden, *strict;
   struct file_tier *tiers;
   unsigned tiers_count;
@@ -40,6 +43,7 @@ struct file_config {
   struct file_listen *listen;
   struct file_peer *peers;
   unsigned peers_count;
+  struct file_usage *usage;
   struct file_quota *quotas;
   struct file_rate *rates;
   struct file_rule *rules;
@@ -85,6 +89,9 @@ static const cyaml_schema_field_t listen_fields[] = {
     TEXT(file_listen, lease_ms),
     CYAML_FIELD_END,
 };
+static const cyaml_schema_field_t usage_fields[] = {
+    TEXT(file_usage, path), TEXT(file_usage, line), TEXT(file_usage, keep), TEXT(file_usage, max), CYAML_FIELD_END,
+};
 static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, node),
     TEXT(file_config, socket),
@@ -99,6 +106,8 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT(file_config, split_bytes),
     TEXT(file_config, crc),
     TEXT(file_config, copy_plan),
+    TEXT(file_config, revoke_grace),
+    TEXT(file_config, token_cost),
     CYAML_FIELD_BOOL_PTR("auto_tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, auto_tenants),
     CYAML_FIELD_BOOL_PTR("harden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, harden),
     CYAML_FIELD_BOOL_PTR("strict", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, strict),
@@ -112,6 +121,7 @@ static const cyaml_schema_field_t top_fields[] = {
                             listen_fields),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, limits,
                             limits_fields),
+    CYAML_FIELD_MAPPING_PTR("usage", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, usage, usage_fields),
     CYAML_FIELD_SEQUENCE("quotas", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, quotas,
                          &config_quota_schema, 0, QUOTA_GRANTS_MAX),
     CYAML_FIELD_SEQUENCE("rates", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_config, rates,
@@ -221,9 +231,46 @@ static int apply_listen(struct config *c, const struct file_listen *f, struct er
   return l->address ? 0 : -ENOMEM;
 }
 
-static int apply(struct config *c, const struct file_config *f, struct err *e)
+/* Quotas, rates and rules, each with its line. */
+static int apply_plan(struct config *c, const struct file_config *f, const char *path, struct err *e)
+{
+  struct err why = {{0}};
+  struct quota_plan *p = &c->quota;
+  uint32_t line[QUOTA_GRANTS_MAX] = {0}, at = 0;
+  int r = 0;
+  config_lines(path, "quotas", line, f->quotas_count);
+  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++) {
+    uint32_t before = p->grants_n + p->budgets_n, budgets = p->budgets_n;
+    r = config_add_quota(c, &f->quotas[i], &why);
+    at = line[i];
+    if (r == 0 && p->grants_n + p->budgets_n == before + 1 && p->budgets_n == budgets)
+      p->grant[p->grants_n - 1].line = at;
+    else if (r == 0)
+      p->budget[p->budgets_n - 1].line = at;
+  }
+  memset(line, 0, sizeof line);
+  config_lines(path, "rates", line, r == 0 ? f->rates_count : 0);
+  for (unsigned i = 0; r == 0 && i < f->rates_count; i++) {
+    r = config_add_rate(c, &f->rates[i], &why);
+    at = line[i];
+    if (r == 0)
+      p->rate[p->rates_n - 1].line = at;
+  }
+  memset(line, 0, sizeof line);
+  config_lines(path, "rules", line, r == 0 ? f->rules_count : 0);
+  for (unsigned i = 0; r == 0 && i < f->rules_count; i++) {
+    r = config_add_rule(c, &f->rules[i], &why);
+    at = line[i];
+    if (r == 0)
+      p->rule[p->rules_n - 1].line = at;
+  }
+  return r < 0 ? err_set(e, r, "line %u: %.460s", at, why.text) : 0;
+}
+
+static int apply(struct config *c, const struct file_config *f, const char *path, struct err *e)
 {
   const struct file_limits none = {0}, *l = f->limits ? f->limits : &none;
+  const struct file_usage no_usage = {0}, *u = f->usage ? f->usage : &no_usage;
   const struct {
     const char *key, *value;
   } fields[] = {{"node", f->node},
@@ -239,13 +286,19 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
                 {"split_bytes", f->split_bytes},
                 {"crc", f->crc},
                 {"copy_plan", f->copy_plan},
+                {"revoke_grace", f->revoke_grace},
+                {"token_cost", f->token_cost},
                 {"limits.cells", l->cells},
                 {"limits.leases", l->leases},
                 {"limits.sessions", l->sessions},
                 {"limits.sessions_per_tenant", l->sessions_per_tenant},
                 {"limits.regions", l->regions},
                 {"limits.pinned", l->pinned},
-                {"limits.items", l->items}};
+                {"limits.items", l->items},
+                {"usage.path", u->path},
+                {"usage.line", u->line},
+                {"usage.keep", u->keep},
+                {"usage.max", u->max}};
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     int r = fields[i].value ? config_set(c, fields[i].key, fields[i].value, e) : 0;
     if (r < 0)
@@ -279,14 +332,7 @@ static int apply(struct config *c, const struct file_config *f, struct err *e)
     if (r < 0)
       return r;
   }
-  int r = 0;
-  for (unsigned i = 0; r == 0 && i < f->quotas_count; i++)
-    r = config_add_quota(c, &f->quotas[i], e);
-  for (unsigned i = 0; r == 0 && i < f->rates_count; i++)
-    r = config_add_rate(c, &f->rates[i], e);
-  for (unsigned i = 0; r == 0 && i < f->rules_count; i++)
-    r = config_add_rule(c, &f->rules[i], e);
-  return r;
+  return apply_plan(c, f, path, e);
 }
 
 int config_load(struct config *c, const char *path, struct err *e)
@@ -303,7 +349,7 @@ int config_load(struct config *c, const char *path, struct err *e)
   if (!f)
     return 0; /* an empty file changes nothing */
   struct err inner = {{0}};
-  int code = apply(c, f, &inner);
+  int code = apply(c, f, path, &inner);
   cyaml_free(&cfg, &top_schema, f, 0);
   if (code < 0)
     err_set(e, code, "%.120s: %.380s", path, inner.text);

@@ -8,13 +8,13 @@
 #include "mover/config.h"
 
 struct file_quota {
-  char *tenant, *tier, *reserve, *limit, *weight, *over;
+  char *tenant, *tier, *reserve, *limit, *weight, *over, *unit;
 };
 struct file_rate {
   char *tenant, *bytes, *burst, *directives, *over;
 };
 struct file_rule {
-  char *name, *tier, *when, *until, *klass, *what, *rate, *back;
+  char *name, *tier, *when, *until, *klass, *what, *rate, *back, *of;
 };
 extern const cyaml_schema_value_t config_quota_schema, config_rate_schema, config_rule_schema;
 

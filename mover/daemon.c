@@ -151,6 +151,8 @@ static int daemon_start(struct daemon *d, struct err *e)
   if (r == 0)
     r = quotas_apply(d, d->seed->plan, e);
   if (r == 0)
+    r = usage_init(d, e);
+  if (r == 0)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
@@ -164,6 +166,8 @@ static int daemon_start(struct daemon *d, struct err *e)
     if (r == 0)
       r = lane_start(&d->lanes[i]);
   }
+  r = r ? r : usage_start(d, e);
+  r = r ? r : relief_start(d);
   return r ? r : metrics_start(d, e);
 }
 
@@ -180,9 +184,13 @@ static void daemon_stop(struct daemon *d)
     lane_send(&d->lanes[i], m);
     lane_join(&d->lanes[i]);
   }
+  relief_stop(d);
+  usage_stop(d); /* after the lanes: what they still said is in their rings */
   drain_stop(d);
   poison_unwatch(d);
   peers_stop(d);
+  usage_deinit(d);
+  revoke_deinit(d);
   d->store = store_free(d->store);
   quotas_deinit(d);
   for (uint32_t i = 0; i < d->devs_n; i++)
@@ -212,9 +220,11 @@ int daemon_run(const struct worker_seed *seed)
   pthread_mutex_init(&d->keeper_lock, NULL);
   pthread_mutex_init(&d->inbox_lock, NULL);
   pthread_mutex_init(&d->fills.lock, NULL);
+  pthread_mutex_init(&d->drain_queue, NULL);
   list_init(&d->inbox);
   list_init(&d->hello);
   list_init(&d->admins);
+  list_init(&d->revokes.held);
   int r = peers_prepare(d, &e);
   r = r ? r : daemon_harden(d, &e);
   r = r ? r : daemon_start(d, &e);

@@ -14,8 +14,11 @@
 #include "mover/lane.h"
 #include "mover/log.h"
 #include "mover/quota.h"
+#include "mover/relief.h"
+#include "mover/revoke.h"
 #include "mover/session.h"
 #include "mover/store/store.h"
+#include "mover/usage.h"
 
 #define DAEMON_SESSIONS 4096u
 
@@ -86,9 +89,14 @@ struct daemon {
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
   struct fill_table fills;
   struct drain drain;
+  pthread_mutex_t drain_queue; /* the queue of the lane after the last */
+  struct relief relief;
   struct quotas quotas;
-  void *metrics;    /* metrics.h; NULL: off */
-  uint64_t unready; /* [STAT] draining */
+  struct usage usage;
+  struct revokes revokes;
+  void *metrics;                /* metrics.h; NULL: off */
+  uint64_t differs, differs_ns; /* [STAT] of the last look at the file, and when */
+  uint64_t unready;             /* [STAT] draining */
   pthread_mutex_t keeper_lock;
   int keeper;
 

@@ -10,6 +10,7 @@
 #include "base/crc.h"
 #include "base/guard.h"
 #include "include/priv/bits.h"
+#include "include/priv/cleanup.h"
 #include "include/priv/order.h"
 #include "mover/daemon.h"
 #include "mover/keeper.h"
@@ -72,7 +73,7 @@ static int sum_run(void *ctx)
 }
 
 /* Is the cell what it was. OK, CRC_MISMATCH, POISONED (and then it is known), PAGE_LOST. */
-static unsigned look(struct drain *r, const struct slot_mem *a, const struct cell_facts *f)
+static unsigned look(struct daemon *d, const struct slot_mem *a, const struct cell_facts *f)
 {
   struct sum s = {(char *)a->mem->base + a->off, f->len, 0};
   const struct guard_range range = {s.p, s.n};
@@ -81,14 +82,15 @@ static unsigned look(struct drain *r, const struct slot_mem *a, const struct cel
     return f->has_crc && s.crc != f->crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
   if (hit.kind != GUARD_POISON)
     return DRAY_PAGE_LOST;
-  poison_met(r->d, hit.addr, hit.unit);
+  poison_met(d, hit.addr, hit.unit);
   return DRAY_POISONED;
 }
 
-/* One piece, from submit to done. */
-static unsigned piece(struct drain *r, struct dev *dev, struct xfer *x)
+/* One piece, from submit to done. The queue is one, and a drain and a rule may be at work at once. */
+static unsigned piece(struct daemon *d, struct dev *dev, struct xfer *x, const uint32_t *stop)
 {
-  uint32_t lane = r->d->lanes_n;
+  LOCKED(&d->drain_queue);
+  uint32_t lane = d->lanes_n;
   uint64_t until = daemon_now_ns() + XFER_MS * 1000000ull;
   struct xfer_done done;
   if (xfer_check(dev, x) < 0)
@@ -103,17 +105,18 @@ static unsigned piece(struct drain *r, struct dev *dev, struct xfer *x)
   for (bool late = false; dev->hot->poll(dev, lane, &done, 1) == 0; late = daemon_now_ns() > until) {
     struct pollfd p = {.fd = dev->hot->poll_fd(dev, lane), .events = POLLIN};
     poll(&p, p.fd >= 0, 5);
-    if (late && stopped(r))
+    if (late && stop_see(stop))
       return DRAY_SHUTTING_DOWN;
   }
   return done.status == XFER_OK ? DRAY_REASON_OK : done.reason;
 }
 
-static unsigned copy_down(struct drain *r, const struct slot_mem *a, const struct slot_mem *b, uint64_t len)
+static unsigned copy_down(struct daemon *d, const struct slot_mem *a, const struct slot_mem *b, uint64_t len,
+                          const uint32_t *stop)
 {
   unsigned why = DRAY_REASON_OK;
   for (uint64_t at = 0; at < len && why == DRAY_REASON_OK;) {
-    uint64_t n = MIN_OF(len - at, r->d->cfg->chunk_bytes);
+    uint64_t n = MIN_OF(len - at, d->cfg->chunk_bytes);
     struct xfer_vec v = {(char *)a->mem->base + a->off + at, n};
     struct xfer x = {.op = XFER_WRITE,
                      .flags = XFER_FRAGILE,
@@ -122,42 +125,34 @@ static unsigned copy_down(struct drain *r, const struct slot_mem *a, const struc
                      .slab = b->mem,
                      .slab_off = b->off + at,
                      .bytes = n};
-    why = piece(r, b->dev, &x);
+    why = piece(d, b->dev, &x, stop);
     at += n;
   }
   return why;
 }
 
-/* Down to the first tier below that takes it. */
-static bool move_down(struct drain *r, const struct cell_facts *f, struct slot_ref from)
+bool drain_move_down(struct daemon *d, uint32_t pool, const struct cell_facts *f, struct slot_ref from,
+                     const uint32_t *stop)
 {
-  struct store *st = r->d->store;
+  struct store *st = d->store;
   struct store_who who = {.tenant = f->tenant, .agent = f->agent, .scope = f->scope};
   struct slot_mem a, b;
   store_slot_mem(st, from, &a);
-  if (!a.mem->base || r->d->lanes_n >= DRAIN_LANES_MAX || look(r, &a, f) != DRAY_REASON_OK)
+  if (!a.mem->base || d->lanes_n >= DRAIN_LANES_MAX || look(d, &a, f) != DRAY_REASON_OK)
     return false;
-  for (uint32_t p = r->pool + 1; p < store_pools(st) && !stopped(r); p++) {
+  for (uint32_t p = pool + 1; p < store_pools(st) && !stop_see(stop); p++) {
     struct slot_ref to;
     if (store_alloc(st, p, &who, f->len, &to) != DRAY_REASON_OK)
       continue;
     store_slot_mem(st, to, &b);
-    bool ok = copy_down(r, &a, &b, f->len) == DRAY_REASON_OK &&
-              store_move_copy(st, f, (uint8_t)r->pool, to) == DRAY_REASON_OK;
+    bool ok = copy_down(d, &a, &b, f->len, stop) == DRAY_REASON_OK &&
+              store_move_copy(st, f, (uint8_t)pool, to) == DRAY_REASON_OK;
     if (!ok)
       store_discard(st, to);
     store_unpin(st, to);
     if (ok)
       return true;
   }
-  return false;
-}
-
-static bool has_colder(const struct cell_facts *f, uint32_t pool)
-{
-  for (unsigned i = 0; i < f->copies; i++)
-    if (f->copy[i].pool > pool)
-      return true;
   return false;
 }
 
@@ -171,11 +166,12 @@ static void empty_cell(struct drain *r, const struct cell_facts *seen)
   if (store_find(st, domain, seen->key, tier, (uint32_t)(daemon_now_ns() / 1000000u), &f, &slot) != DRAY_REASON_OK)
     return;
   if (slot.slab && f.idx == seen->idx && f.gen == seen->gen) {
-    bool moved = f.state == CELL_LIVE && !has_colder(&f, r->pool) && move_down(r, &f, slot);
+    bool moved =
+        f.state == CELL_LIVE && !cell_has_colder(&f, r->pool) && drain_move_down(r->d, r->pool, &f, slot, &r->stop);
     if (moved)
       stat_add(&r->moved, 1);
     else if (!stopped(r) && store_evict(st, &f, (uint8_t)r->pool) == DRAY_REASON_OK)
-      stat_add(&r->dropped, !has_colder(&f, r->pool));
+      stat_add(&r->dropped, !cell_has_colder(&f, r->pool));
   }
   if (slot.slab)
     store_unpin(st, slot);

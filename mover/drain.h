@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mover/store/store.h"
+
 struct daemon;
 
 /* Transports have at most so many queues; a mover with that many lanes has none left for a drain: cells are dropped. */
@@ -37,6 +39,9 @@ struct drain {
 int drain_begin(struct daemon *d, uint32_t pool);
 /* Ends the thread, wherever it is; cells are not torn by it. */
 void drain_stop(struct daemon *d);
+/* One cell down to the first tier below that takes it; its pinned copy in pool is from. False: it stays. Not a lane. */
+bool drain_move_down(struct daemon *d, uint32_t pool, const struct cell_facts *f, struct slot_ref from,
+                     const uint32_t *stop);
 /* A lane tells its sessions: notice TIER_STATE. */
 struct lane;
 struct lane_msg;

@@ -44,6 +44,14 @@ struct fill *fill_at(struct daemon *d, uint64_t ctx)
   return ctx && ctx <= FILLS_MAX ? d->fills.at[ctx - 1] : NULL;
 }
 
+void fill_done(struct daemon *d, uint64_t ctx)
+{
+  struct fill *f = fill_at(d, ctx);
+  if (f)
+    f->account[0] = f->account[1] = 0; /* the cell's */
+  fill_free(d, ctx);
+}
+
 void fill_free(struct daemon *d, uint64_t ctx)
 {
   struct fill *f = fill_at(d, ctx);
@@ -53,6 +61,7 @@ void fill_free(struct daemon *d, uint64_t ctx)
   d->fills.at[ctx - 1] = NULL;
   pthread_mutex_unlock(&d->fills.lock);
   store_unreserve(d->store, f->pool, f->who.tenant, f->set_aside);
+  store_account_refund(d->store, f->account, f->len);
   if (f->base)
     munmap(f->base, f->bytes);
   close_fd(&f->fd);
@@ -69,8 +78,8 @@ static int fill_send(struct session *s, const struct fill *f)
   return session_lend(s, f->id, f->fd, f->bytes, 0, true);
 }
 
-void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_t klass, uint64_t len, uint32_t pool,
-                uint32_t mkey, struct outcome *ret_outcome)
+void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_t klass, uint32_t request, uint64_t len,
+                uint32_t pool, uint32_t mkey, struct outcome *ret_outcome)
 {
   struct daemon *d = l->d;
   struct outcome o = {.status = DRAY_REFUSED, .reason = DRAY_TOO_LARGE, .path = DRAY_PATH_NONE};
@@ -90,14 +99,24 @@ void fill_alloc(struct lane *l, struct session *s, const uint8_t key[16], uint8_
     ret_outcome->detail = quota_reason(reason) ? rule : 0;
     return;
   }
+  uint16_t account[2] = {0, 0};
+  reason = quotas_budget(l, s, request, len, account);
+  if (reason != DRAY_REASON_OK) {
+    store_unreserve(d->store, pool, s->tenant, bytes);
+    ret_outcome->reason = (uint16_t)reason;
+    ret_outcome->detail = reason == DRAY_QUOTA_EXCEEDED ? DRAY_RULE_LIMIT : 0;
+    return;
+  }
   struct fill *f = calloc(1, sizeof *f);
   ret_outcome->reason = DRAY_LIMIT;
   if (!f || fill_list(d, f, &ctx) < 0) {
     free(f);
+    store_account_refund(d->store, account, len);
     store_unreserve(d->store, pool, s->tenant, bytes);
     return;
   }
   f->pool = pool;
+  memcpy(f->account, account, sizeof account);
   f->len = len;
   f->bytes = f->set_aside = bytes;
   f->mkey = mkey;
@@ -134,6 +153,7 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   struct cell_facts facts;
   struct cell_new cell = {
       .who = f->who, .mkey = f->mkey, .len = f->len, .taint = 0, .no_replace = (flags & DRAY_NO_REPLACE) != 0};
+  memcpy(cell.account, f->account, sizeof cell.account);
   memcpy(cell.key, f->key, 16);
   if ((flags & DRAY_VERIFY_CRC) || d->cfg->crc_always) {
     struct span whole = span_flat(base, f->len);
@@ -167,7 +187,7 @@ static bool fill_freeze(struct daemon *d, struct session *s, struct fill *f, uin
   f->bytes = 0;
   struct lease_info lease;
   if (store_lease_end(d->store, s->idx, lease_id, false, &lease) == DRAY_REASON_OK)
-    fill_free(d, lease.ctx);
+    fill_done(d, lease.ctx);
   if (r != DRAY_REASON_OK) {
     *o = (struct outcome){.status = DRAY_REFUSED, .reason = (uint16_t)r, .path = DRAY_PATH_NONE};
     return true;

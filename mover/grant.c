@@ -28,6 +28,10 @@ void grant_row_clear(struct session *s, uint64_t id)
   uint32_t row = (uint32_t)id % s->geo.objects;
   for (uint32_t i = 0; i < s->geo.objects; i++, row = (row + 1) % s->geo.objects)
     if (s->objects[row].object == id) {
+      if (UNLIKELY(s->objects[row].state == DRAY_LEASE_REVOKING)) {
+        s->revoking--;
+        stat_add_shared(&s->d->revokes.given, 1);
+      }
       state_publish(&s->objects[row].state, DRAY_LEASE_NONE);
       s->objects[row].object = 0;
       s->leases_n--;
@@ -40,7 +44,29 @@ void grant_row_poison(struct session *s, uint64_t id)
   uint32_t row = (uint32_t)id % s->geo.objects;
   for (uint32_t i = 0; i < s->geo.objects; i++, row = (row + 1) % s->geo.objects)
     if (s->objects[row].object == id) {
+      s->revoking -= s->objects[row].state == DRAY_LEASE_REVOKING;
       state_publish(&s->objects[row].state, DRAY_LEASE_POISONED);
+      return;
+    }
+}
+
+bool grant_row_revoking(const struct session *s, uint64_t id)
+{
+  uint32_t row = (uint32_t)id % s->geo.objects;
+  for (uint32_t i = 0; i < s->geo.objects; i++, row = (row + 1) % s->geo.objects)
+    if (s->objects[row].object == id)
+      return s->objects[row].state == DRAY_LEASE_REVOKING;
+  return false;
+}
+
+/* Poison stays the word on it: worse than having to give it back. */
+void grant_row_revoke(struct session *s, uint64_t id)
+{
+  uint32_t row = (uint32_t)id % s->geo.objects;
+  for (uint32_t i = 0; i < s->geo.objects; i++, row = (row + 1) % s->geo.objects)
+    if (s->objects[row].object == id && s->objects[row].state == DRAY_LEASE_LIVE) {
+      state_publish(&s->objects[row].state, DRAY_LEASE_REVOKING);
+      s->revoking++;
       return;
     }
 }

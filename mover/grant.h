@@ -3,6 +3,7 @@
 #ifndef MOVER_GRANT_H
 #define MOVER_GRANT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mover/job.h"
@@ -19,6 +20,9 @@ void grant_end_all(struct session *s);
 /* Row in M: set to live, or cleared. */
 int grant_row_set(struct session *s, uint64_t id);
 /* The level-triggered truth behind POISON. */
+/* The lease is to be given back; is it already said so. */
+void grant_row_revoke(struct session *s, uint64_t id);
+bool grant_row_revoking(const struct session *s, uint64_t id);
 void grant_row_poison(struct session *s, uint64_t id);
 void grant_row_clear(struct session *s, uint64_t id);
 #endif

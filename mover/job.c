@@ -78,6 +78,9 @@ void job_accept(struct lane *l, struct session *s, const struct dray_req *req)
   j->steps_n = 0;
   j->failed = 0;
   memset(&j->out, 0, sizeof j->out);
+  j->note = (struct meter_note){0};
+  j->meter_bytes[0] = j->meter_bytes[1] = 0;
+  j->metered = false;
   j->out.path = DRAY_PATH_NONE;
   j->deadline_ns = 0;
   list_init(&j->wait);
@@ -171,6 +174,7 @@ static void job_post(struct lane *l, struct session *s, struct job *j)
 static struct job *job_close(struct lane *l, struct session *s, struct job *j)
 {
   job_post(l, s, j);
+  meter_close(l, s, j);
   if (UNLIKELY(j->region)) {
     job_turns(l, s, j);
     admit_region_put(l, s, j->region);

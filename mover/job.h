@@ -10,6 +10,7 @@
 
 #include "include/priv/list.h"
 #include "include/priv/req.h"
+#include "mover/meter.h"
 
 struct lane;
 struct session;
@@ -48,6 +49,9 @@ struct job {
   uint16_t region, dst_region; /* slots in use, 0: none */
   struct dray_req req;
   struct outcome out;
+  struct meter_note note;  /* meter.h */
+  uint64_t meter_bytes[2]; /* local, remote */
+  bool metered;            /* the ledger has a record of it */
   /* BATCH */
   uint32_t first_item, items, next_item, items_done, failed, first_failed;
   uint32_t steps_n; /* steps not ended */

@@ -25,6 +25,7 @@
 #include "include/priv/cleanup.h"
 #include "include/priv/order.h"
 #include "mover/backends.h"
+#include "mover/config_diff.h"
 #include "mover/daemon.h"
 #include "mover/keeper_make.h"
 #include "mover/keeper_wire.h"
@@ -63,6 +64,7 @@ struct keeper {
   int pidfd;
   int *slabs; /* by slab index */
   struct kept_session *sessions[DAEMON_SESSIONS];
+  struct config_diff *diff;
   struct quota_plan *plan, *read; /* what stands, for the next worker; what was read last */
   bool stopping, ready_told;
 };
@@ -147,11 +149,14 @@ static void plan_read(struct keeper *k, struct keeper_msg *m)
 {
   struct err e = {{0}};
   CLEAN_FD fd = (int)syscall(SYS_memfd_create, "dray-plan", MFD_CLOEXEC);
-  m->error = config_quota_reload(k->cfg, k->read, &e);
+  struct config_diff *diff = k->diff;
+  m->error = config_quota_reload(k->cfg, k->read, diff, &e);
   const void *what = m->error < 0 ? (const void *)e.text : (const void *)k->read;
   ssize_t n = (ssize_t)(m->error < 0 ? strlen(e.text) : sizeof *k->read);
   if (fd < 0 || pwrite(fd, what, (size_t)n, 0) != n)
     m->error = m->error < 0 ? m->error : -ENOMEM;
+  else if (m->error == 0 && pwrite(fd, diff, sizeof *diff, n) != sizeof *diff)
+    m->error = -ENOMEM;
   keeper_msg_send(k->channel, m, &fd, fd >= 0, 1000);
 }
 
@@ -330,6 +335,7 @@ static void keeper_cleanup(struct keeper *k)
   free(k->slabs);
   free(k->plan);
   free(k->read);
+  free(k->diff);
 }
 
 /* What the configuration asks for and the machine does not give: a line each, or, when strict, the end. */
@@ -371,7 +377,8 @@ int keeper_run(const struct config *cfg, const struct log *log)
   k->slabs = malloc(STORE_SLABS_MAX * sizeof(int));
   k->plan = malloc(sizeof *k->plan);
   k->read = malloc(sizeof *k->read);
-  if (!k->slabs || !k->plan || !k->read)
+  k->diff = malloc(sizeof *k->diff);
+  if (!k->slabs || !k->diff || !k->plan || !k->read)
     return 1;
   *k->plan = *k->read = cfg->quota;
   k->seed.plan = k->plan;

@@ -31,8 +31,10 @@ void keeper_drop(struct daemon *d, unsigned kind, uint32_t id);
 /* The keeper lets go of a tier's device, too (id: its number). 0 or -errno. */
 int keeper_detach(struct daemon *d, uint32_t tier);
 struct quota_plan;
-/* The keeper reads the file again, which the confined worker may not. 0, or -errno with a text. */
-int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e);
+/* The keeper reads the file again, which the confined worker may not; ret_diff (may be NULL): how all else differs. 0,
+ * or -errno with a text. */
+struct config_diff;
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct config_diff *ret_diff, struct err *e);
 /* What was read last stands: the keeper keeps it for the next worker. */
 void keeper_stands(struct daemon *d);
 /* The worker serves. */

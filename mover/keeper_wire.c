@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "include/priv/cleanup.h"
+#include "mover/config_diff.h"
 #include "mover/daemon.h"
 #include "mover/keeper.h"
 
@@ -130,7 +131,7 @@ int keeper_detach(struct daemon *d, uint32_t tier)
   return r <= 0 ? (r < 0 ? r : -EPIPE) : answer.error;
 }
 
-int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct config_diff *ret_diff, struct err *e)
 {
   struct keeper_msg m = {.op = KEEPER_READ}, answer = {0};
   int fds[2] = {-1, -1};
@@ -148,7 +149,10 @@ int keeper_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
     e->text[n > 0 ? n : 0] = 0;
     return answer.error;
   }
-  return fd >= 0 && pread(fd, ret_plan, sizeof *ret_plan, 0) == sizeof *ret_plan ? 0 : -EPROTO;
+  bool whole = fd >= 0 && pread(fd, ret_plan, sizeof *ret_plan, 0) == sizeof *ret_plan;
+  if (whole && ret_diff)
+    whole = pread(fd, ret_diff, sizeof *ret_diff, sizeof *ret_plan) == sizeof *ret_diff;
+  return whole ? 0 : -EPROTO;
 }
 
 void keeper_stands(struct daemon *d)

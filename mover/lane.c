@@ -23,8 +23,10 @@
 #include "mover/daemon.h"
 #include "mover/peer.h"
 #include "mover/poison.h"
+#include "mover/revoke.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
+#include "mover/usage.h"
 
 #define SPIN_MIN_NS 2000u
 #define SPIN_MAX_NS 50000u
@@ -47,6 +49,7 @@ int lane_new(struct daemon *d, uint32_t idx, struct lane *l)
   list_init(&l->active);
   list_init(&l->dirty);
   list_init(&l->waiters);
+  list_init(&l->revokes);
   help_init(&l->help);
   l->next_deadline = UINT64_MAX;
   /* spinning on the only CPU would keep the engine from ever submitting */
@@ -56,6 +59,10 @@ int lane_new(struct daemon *d, uint32_t idx, struct lane *l)
   l->chunks = calloc(LANE_CHUNKS, sizeof *l->chunks);
   l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   l->epoll = epoll_create1(EPOLL_CLOEXEC);
+  l->meter = calloc(QUOTA_TENANTS, sizeof *l->meter);
+  l->meter_ring = usage_kept(d->cfg) ? calloc(1, sizeof *l->meter_ring) : NULL;
+  if (!l->meter || (usage_kept(d->cfg) && !l->meter_ring))
+    return -ENOMEM;
   if (!l->steps || !l->free_steps || !l->chunks || l->wake < 0 || l->epoll < 0)
     return -ENOMEM;
   for (uint32_t i = 0; i < LANE_STEPS; i++) {
@@ -81,6 +88,8 @@ void lane_free(struct lane *l)
   free(l->steps);
   free(l->free_steps);
   free(l->chunks);
+  free(l->meter);
+  free(l->meter_ring);
   close_fd(&l->wake);
   close_fd(&l->epoll);
   pthread_mutex_destroy(&l->inbox_lock);
@@ -152,6 +161,9 @@ static void lane_take_message(struct lane *l, struct lane_msg *m)
   case LANE_POISON:
     poison_tell(l, m);
     break;
+  case LANE_REVOKE:
+    revoke_tell(l, m);
+    break;
   case LANE_TIER:
     drain_tell(l, m);
     break;
@@ -196,6 +208,7 @@ static void lane_release(struct lane *l, struct session *s)
   if (!m)
     return; /* tried again next sweep */
   session_flush(l, s);
+  revoke_forget(l, s);
   list_remove(&s->dirty);
   session_rest(l, s);
   list_remove(&s->link);
@@ -218,6 +231,12 @@ void lane_unpin(struct lane *l, struct slot_ref slot)
   if (l->unpin_n == LANE_UNPINS)
     lane_unpin_all(l);
   l->unpin[l->unpin_n++] = slot;
+}
+
+static uint64_t lane_expire(struct lane *l)
+{
+  uint64_t jobs = job_expire(l, l->now_ns), leases = revoke_expire(l);
+  return MIN_OF(jobs, leases);
 }
 
 /* One pass over everything. True when something was done. */
@@ -265,7 +284,7 @@ static bool lane_sweep(struct lane *l)
   if (UNLIKELY(l->next_deadline != UINT64_MAX)) {
     lane_refresh(l);
     if (l->next_deadline <= l->now_ns)
-      l->next_deadline = job_expire(l, l->now_ns);
+      l->next_deadline = lane_expire(l);
   }
   while (!list_empty(&l->dirty)) {
     struct session *s = LIST_OF(list_pop_front(&l->dirty), struct session, dirty);

@@ -12,6 +12,7 @@
 
 #include "include/priv/list.h"
 #include "mover/help.h"
+#include "mover/meter.h"
 #include "mover/stats.h"
 #include "mover/step.h"
 #include "transports/transport.h"
@@ -41,12 +42,13 @@ enum lane_msg_kind {
   LANE_UNREGION = 4,
   LANE_LAYOUT = 5,
   LANE_KEY = 6,
-  LANE_FORGET = 8, /* the last message about a quiet session: answered with CONTROL_GONE */
-  LANE_POISON = 9, /* bad memory: id slab, off, size; every lane tells its own sessions */
-  LANE_TIER = 10,  /* state of a tier: id, value: reason; every lane tells its own sessions */
-  LANE_PEER = 11,  /* a peer has answered: base is what was asked */
-  LANE_LINK = 12,  /* a link came or went: id tier, value: reason, seq: paths open << 16 | paths */
-  LANE_STOP = 7,   /* all sessions end; the thread returns when the last is quiet */
+  LANE_FORGET = 8,  /* the last message about a quiet session: answered with CONTROL_GONE */
+  LANE_POISON = 9,  /* bad memory: id slab, off, size; every lane tells its own sessions */
+  LANE_TIER = 10,   /* state of a tier: id, value: reason; every lane tells its own sessions */
+  LANE_PEER = 11,   /* a peer has answered: base is what was asked */
+  LANE_LINK = 12,   /* a link came or went: id tier, value: reason, seq: paths open << 16 | paths */
+  LANE_REVOKE = 13, /* id slab, off, size; value tenant, seq agent of its owner; every lane asks its own sessions */
+  LANE_STOP = 7,    /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {
   struct list link;
@@ -73,7 +75,7 @@ struct lane {
   /* the lane's own */
   int epoll;
   uint64_t now_ns;
-  struct list sessions, active, dirty, waiters;
+  struct list sessions, active, dirty, waiters, revokes;
   uint32_t active_n;
   uint64_t sessions_n; /* [STAT] the main thread reads it to balance */
   uint64_t next_deadline;
@@ -89,6 +91,10 @@ struct lane {
   uint32_t unpin_n;
   struct help help;
   struct lane_stats stats;
+  uint64_t moved[DRAY_TIER_COUNT];                                    /* [STAT] bytes, by tier */
+  struct meter_row *meter;                                            /* by tenant */
+  struct meter_ring *meter_ring;                                      /* NULL: no ledger is kept */
+  uint64_t exemplar[DRAY_REASON_COUNT], exemplar_share[METER_SHARES]; /* [STAT] meter_exemplar() */
 };
 
 int lane_new(struct daemon *d, uint32_t idx, struct lane *l);

@@ -16,6 +16,7 @@
 #include "mover/daemon.h"
 #include "mover/listener.h"
 #include "mover/poison.h"
+#include "mover/revoke.h"
 
 /* The kind travels in the low bits of an aligned pointer, or below an index. */
 #define KIND_BITS 4u
@@ -103,8 +104,9 @@ static void session_quiet(struct daemon *d, struct session *s)
     s->leaving = true;
     epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->sock, NULL);
     epoll_ctl(d->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
-    log_line(&d->log, LOG_INFO, "session %llu tenant %s: ends: ABORTED: protocol error on the ring",
-             (unsigned long long)s->number, s->tenant_name);
+    log_line(&d->log, LOG_INFO, "session %llu tenant %s: ends: %s: %s", (unsigned long long)s->number, s->tenant_name,
+             dray_reason_name(s->end_reason),
+             s->end_reason == DRAY_LEASE_REVOKED ? "it kept a lease" : "protocol error on the ring");
   }
   lane_tell(s, LANE_FORGET, 0);
 }
@@ -171,6 +173,9 @@ static void on_event(struct daemon *d, const struct epoll_event *e)
     session_leave(d, s, DRAY_ABORTED, "its process died");
     break;
   }
+  case LOOP_HELD:
+    revoke_release(d, owner);
+    break;
   case LOOP_EARLY:
     poison_early(d);
     break;

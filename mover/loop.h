@@ -19,6 +19,7 @@ enum loop_kind {
   LOOP_ADMIN_LISTEN = 8,
   LOOP_ADMIN = 9,
   LOOP_EARLY = 10, /* poison that nobody has touched yet */
+  LOOP_HELD = 11,  /* the pidfd of a session that is over and left leases: revoke.h */
 };
 
 /* 0 or -errno. owner is handed back with the event; listening sockets have their index in it. */

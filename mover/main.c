@@ -19,6 +19,7 @@ static const char usage[] =
     "root,\n"
     "else $XDG_RUNTIME_DIR/dray). Precedence: flags, DRAYD_<KEY>, file, default.\n"
     "KEY: node socket admin socket_mode lanes log calibration metrics chunk split_bytes crc copy_plan drain_ms harden "
+    "revoke_grace token_cost usage.* "
     "strict "
     "limits.* "
     "tier.<name>.<key>\n";
@@ -119,6 +120,11 @@ int main(int argc, char **argv)
     r = config_load(c, file, &e);
   if (r == 0)
     c->file = file;
+  struct config *as_file = r == 0 && file ? malloc(sizeof *as_file) : NULL;
+  if (as_file) { /* its strings are c's */
+    *as_file = *c;
+    c->as_file = as_file;
+  }
   if (r == 0)
     r = from_environment(c, &e);
   if (r == 0)
@@ -129,12 +135,14 @@ int main(int argc, char **argv)
     fprintf(stderr, "drayd: %s\n", e.text[0] ? e.text : strerror(-r));
     if (c)
       config_free(c);
+    free(as_file);
     free(c);
     return 2;
   }
   if (check) {
     puts("configuration is valid");
     config_free(c);
+    free(as_file);
     free(c);
     return 0;
   }
@@ -142,6 +150,7 @@ int main(int argc, char **argv)
   tune_copy(c, &log);
   r = keeper_run(c, &log);
   config_free(c);
+  free(as_file);
   free(c);
   return r;
 }

@@ -9,6 +9,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/admin_quota.h"
 #include "mover/daemon.h"
 #include "mover/metrics.h"
 
@@ -17,6 +18,8 @@ struct page {
   bool open; /* OpenMetrics */
   const char *name;
   bool counter;
+  bool ns;           /* samples are nanoseconds and shown as seconds */
+  uint64_t exemplar; /* meter_exemplar() of the next sample; 0: none */
 };
 
 /* A family begins. Its name is without _total. */
@@ -25,6 +28,7 @@ static void family(struct page *p, const char *name, bool counter, const char *h
   const char *suffix = counter && !p->open ? "_total" : "";
   p->name = name;
   p->counter = counter;
+  p->ns = false;
   fprintf(p->f, "# HELP dray_%s%s %s\n# TYPE dray_%s%s %s\n", name, suffix, help, name, suffix,
           counter ? "counter" : "gauge");
 }
@@ -55,7 +59,14 @@ __attribute__((sentinel)) static void sample(struct page *p, uint64_t v, ...)
     sep = ',';
   }
   va_end(ap);
-  fprintf(p->f, "%s %llu\n", sep == ',' ? "}" : "", (unsigned long long)v);
+  fprintf(p->f, "%s %llu", sep == ',' ? "}" : "", (unsigned long long)(p->ns ? v / 1000000000u : v));
+  if (p->ns)
+    fprintf(p->f, ".%09u", (unsigned)(v % 1000000000u));
+  if (p->open && p->exemplar) /* which request it was, and how long that took, in seconds */
+    fprintf(p->f, " # {request=\"%u\"} %u.%06u", (unsigned)(p->exemplar >> 32), (unsigned)p->exemplar / 1000000u,
+            (unsigned)p->exemplar % 1000000u);
+  p->exemplar = 0;
+  fputc('\n', p->f);
 }
 
 static void one(struct page *p, const char *name, bool counter, const char *help, uint64_t v)
@@ -64,13 +75,25 @@ static void one(struct page *p, const char *name, bool counter, const char *help
   sample(p, v, NULL);
 }
 
-static void counts(struct page *p, const char *name, const char *help, const char *label, const uint64_t *v, unsigned n,
-                   const char *(*word)(unsigned))
+/* The last of the lanes' exemplars that there is. */
+static uint64_t exemplar_of(const struct daemon *d, size_t off, unsigned i)
+{
+  uint64_t v = 0;
+  for (uint32_t k = 0; k < d->lanes_n && !v; k++)
+    v = stat_read((const uint64_t *)(const void *)((const char *)&d->lanes[k] + off) + i);
+  return v;
+}
+
+/* d: with the exemplars of reasons; NULL: without. */
+static void counts(struct page *p, const struct daemon *d, const char *name, const char *help, const char *label,
+                   const uint64_t *v, unsigned n, const char *(*word)(unsigned))
 {
   family(p, name, true, help);
   for (unsigned i = 1; i < n; i++)
-    if (strcmp(word(i), "?"))
+    if (strcmp(word(i), "?")) {
+      p->exemplar = d ? exemplar_of(d, offsetof(struct lane, exemplar), i) : 0;
       sample(p, v[i], label, word(i), NULL);
+    }
 }
 
 static void work(struct page *p, struct daemon *d)
@@ -78,18 +101,21 @@ static void work(struct page *p, struct daemon *d)
   struct lane_stats s = {0};
   for (uint32_t i = 0; i < d->lanes_n; i++)
     stats_add(&s, &d->lanes[i].stats);
-  counts(p, "directives", "Directives completed, by operation.", "op", s.by_op, DRAY_OP_COUNT, dray_op_name);
-  counts(p, "completions", "Directives completed, by reason (BATCH: its worst).", "reason", s.by_reason,
+  counts(p, NULL, "directives", "Directives completed, by operation.", "op", s.by_op, DRAY_OP_COUNT, dray_op_name);
+  counts(p, d, "completions", "Directives completed, by reason (BATCH: its worst).", "reason", s.by_reason,
          DRAY_REASON_COUNT, dray_reason_name);
-  counts(p, "path_bytes", "Bytes moved, by what was in fact done.", "path", s.bytes_by_path, DRAY_PATH_COUNT,
+  counts(p, NULL, "path_bytes", "Bytes moved, by what was in fact done.", "path", s.bytes_by_path, DRAY_PATH_COUNT,
          dray_path_name);
-  counts(p, "tier_bytes", "Bytes moved, by tier.", "tier", s.bytes_by_tier, DRAY_TIER_COUNT, dray_tier_name);
-  counts(p, "hits", "GET and MAP, by the tier where the bytes were.", "tier", s.hits_by_tier, DRAY_TIER_COUNT,
+  counts(p, NULL, "tier_bytes", "Bytes moved, by tier.", "tier", s.bytes_by_tier, DRAY_TIER_COUNT, dray_tier_name);
+  counts(p, NULL, "hits", "GET and MAP, by the tier where the bytes were.", "tier", s.hits_by_tier, DRAY_TIER_COUNT,
          dray_tier_name);
   one(p, "misses", true, "GET and MAP that found nothing.", s.misses);
   one(p, "items", true, "Items of BATCHes.", s.items);
   one(p, "demoted_cells", true, "Cells moved down the ladder to make room.", s.demoted);
   one(p, "evicted_cells", true, "Cells dropped to make room.", s.evicted);
+  one(p, "relief_demoted_cells", true, "Cells that a rule in force moved down between directives.",
+      stat_read(&d->relief.demoted));
+  one(p, "relief_evicted_cells", true, "Cells that a rule in force dropped so.", stat_read(&d->relief.evicted));
   one(p, "accounted_bytes", true, "Bytes that engines read through maps, as they say.", s.accounted);
   one(p, "quarantined", true, "QUARANTINE directives recorded.", s.quarantined);
   one(p, "protocol_errors", true, "Sessions ended for an impossible ring index.", s.protocol_errors);
@@ -127,6 +153,8 @@ struct row {
   const char *name;
   struct store_usage use[STORE_POOLS_MAX];
   uint64_t refused[QUOTA_REASONS], waits;
+  uint32_t request[QUOTA_REASONS];
+  struct meter_row meter;
 };
 
 static uint32_t rows_make(struct daemon *d, struct row *row)
@@ -146,12 +174,89 @@ static uint32_t rows_make(struct daemon *d, struct row *row)
       r->use[p].quota.reserve += u.quota.reserve;
       r->use[p].quota.limit = i < METRICS_TENANTS ? u.quota.limit : UINT64_MAX;
     }
+    for (uint32_t k = 0; k < d->lanes_n; k++)
+      meter_add(&r->meter, &d->lanes[k].meter[i + 1]);
     LOCKED(&d->quotas.lock);
+    for (unsigned k = 0; k < QUOTA_REASONS; k++)
+      r->request[k] = d->quotas.tenant[i + 1].request[k];
     for (unsigned k = 0; k < QUOTA_REASONS; k++)
       r->refused[k] += d->quotas.tenant[i + 1].refused[k];
     r->waits += d->quotas.tenant[i + 1].waits;
   }
   return rows + 1;
+}
+
+/* What they moved and looked for. Local: hbm and dram of this node. */
+static void access_of(struct page *p, const struct row *row, uint32_t n)
+{
+  static const char *const where[] = {"local", "remote"};
+  family(p, "tenant_directives", true, "Directives completed.");
+  for (uint32_t i = 0; i < n; i++)
+    sample(p, row[i].meter.directives, "tenant", row[i].name, NULL);
+  family(p, "tenant_access_bytes", true, "Bytes moved, and read through maps as ACCOUNT says.");
+  for (uint32_t i = 0; i < n; i++)
+    for (unsigned k = 0; k < 2; k++)
+      sample(p, row[i].meter.bytes[k], "tenant", row[i].name, "where", where[k], NULL);
+  family(p, "tenant_access_seconds", true, "Time that moving them took.");
+  p->ns = true;
+  for (uint32_t i = 0; i < n; i++)
+    for (unsigned k = 0; k < 2; k++)
+      sample(p, row[i].meter.ns[k], "tenant", row[i].name, "where", where[k], NULL);
+  family(p, "tenant_lookups", true, "GET and MAP, by what came of it: local is what everybody wants.");
+  for (uint32_t i = 0; i < n; i++) {
+    const struct meter_row *m = &row[i].meter;
+    const uint64_t v[] = {m->hits[0], m->hits[1], m->absent, m->evicted, m->other};
+    static const char *const word[] = {"local", "remote", "ABSENT", "EVICTED", "other"};
+    for (unsigned k = 0; k < ARRAY_LEN(v); k++)
+      sample(p, v[k], "tenant", row[i].name, "result", word[k], NULL);
+  }
+}
+
+/* How remote directives are: of all tenants together. */
+static void shares(struct page *p, const struct daemon *d, const struct row *row, uint32_t n)
+{
+  static const char *const le[] = {"0", "0.25", "0.5", "0.75", "0.99", "+Inf"};
+  uint64_t v = 0, far = 0;
+  fprintf(p->f,
+          "# HELP dray_remote_share Share remote of the bytes of a directive.\n# TYPE dray_remote_share histogram\n");
+  p->name = "remote_share_bucket";
+  p->counter = false;
+  for (unsigned k = 0; k < METER_SHARES; k++) {
+    for (uint32_t i = 0; i < n; i++)
+      v += row[i].meter.shares[k];
+    uint64_t e = exemplar_of(d, offsetof(struct lane, exemplar_share), k);
+    fprintf(p->f, "dray_remote_share_bucket{le=\"%s\"} %llu", le[k], (unsigned long long)v);
+    if (p->open && e) { /* its value is one that is in the bucket */
+      static const char *const at[] = {"0", "0.25", "0.5", "0.75", "0.99", "1"};
+      fprintf(p->f, " # {request=\"%u\"} %s", (unsigned)(e >> 32), at[k]);
+    }
+    fputc('\n', p->f);
+  }
+  for (uint32_t i = 0; i < n; i++) /* the sum in steps of the buckets' upper ends: what is between is not kept */
+    far += row[i].meter.shares[1] * 25 + row[i].meter.shares[2] * 50 + row[i].meter.shares[3] * 75 +
+           row[i].meter.shares[4] * 99 + row[i].meter.shares[5] * 100;
+  fprintf(p->f, "dray_remote_share_sum %llu.%02llu\ndray_remote_share_count %llu\n", (unsigned long long)(far / 100),
+          (unsigned long long)(far % 100), (unsigned long long)v);
+}
+
+static void revoked(struct page *p, struct daemon *d)
+{
+  one(p, "revoked_leases", true, "Leases that engines were asked to give back.", stat_read(&d->revokes.asked));
+  one(p, "revoked_sessions", true, "Sessions ended because one was not given back.", stat_read(&d->revokes.sessions));
+  one(p, "held_sessions", false, "Sessions that are over and whose process lives: what they leased is held.",
+      stat_read(&d->revokes.held_n));
+  one(p, "held_bytes", false, "Bytes of cells held so.", stat_read(&d->revokes.held_bytes));
+}
+
+static void ledger(struct page *p, struct daemon *d)
+{
+  const struct usage *u = &d->usage;
+  one(p, "usage_rows", true, "Rows that the ledger's database took.", stat_read(&u->written));
+  one(p, "usage_dropped", true, "Directives that are missing in the ledger: its ring was full.", usage_dropped(d));
+  one(p, "usage_lost", true, "Rows that the database refused.", stat_read(&u->lost));
+  one(p, "usage_broken", false, "1 while the database refuses rows.", stat_read(&u->broken));
+  one(p, "usage_line_sent", true, "Rows sent as line protocol.", stat_read(&u->line_sent));
+  one(p, "usage_line_lost", true, "Rows that could not be sent so.", stat_read(&u->line_lost));
 }
 
 static void tenants(struct page *p, struct daemon *d)
@@ -181,15 +286,20 @@ static void tenants(struct page *p, struct daemon *d)
   }
   family(p, "tenant_refused", true, "Refusals by quota, rate and rule; items of a BATCH count each.");
   for (uint32_t i = 0; i < n; i++)
-    for (unsigned k = 0; k < QUOTA_REASONS; k++)
+    for (unsigned k = 0; k < QUOTA_REASONS; k++) {
+      p->exemplar = meter_exemplar(row[i].request[k], 0);
       sample(p, row[i].refused[k], "tenant", row[i].name, "reason", dray_reason_name(DRAY_QUOTA_EXCEEDED + k), NULL);
+    }
   family(p, "tenant_waits", true, "Directives that a rate held back.");
   for (uint32_t i = 0; i < n; i++)
     sample(p, row[i].waits, "tenant", row[i].name, NULL);
+  access_of(p, row, n);
+  shares(p, d, row, n);
 }
 
 static void rules(struct page *p, struct daemon *d)
 {
+  uint64_t differs = admin_differs_lately(d); /* takes the lock itself */
   struct quotas *q = &d->quotas;
   LOCKED(&q->lock);
   quotas_look(d);
@@ -201,6 +311,7 @@ static void rules(struct page *p, struct daemon *d)
   for (uint32_t i = 0; i < q->plan.rules_n; i++)
     sample(p, q->run[i].begun, "rule", q->plan.rule[i].name, NULL);
   one(p, "quota_version", false, "Plans taken since the worker began.", q->version);
+  one(p, "config_differences", false, "Differences of the file, what is in force and what the kernel shows.", differs);
   one(p, "reload_failures", true, "Reloads that were refused.", q->failures);
 }
 
@@ -221,6 +332,8 @@ char *metrics_text(struct daemon *d, bool open, size_t *ret_n)
   pools(&p, d);
   tenants(&p, d);
   rules(&p, d);
+  ledger(&p, d);
+  revoked(&p, d);
   if (open)
     fputs("# EOF\n", p.f);
   if (fclose(p.f) != 0) {

@@ -39,6 +39,13 @@ bool ops_put(const struct call *c, struct outcome *o)
     *o = outcome_of(&v);
     return true;
   }
+  uint16_t account[2] = {0, 0};
+  reason = quotas_budget(c->l, c->s, q->request, c->w->len, account);
+  if (UNLIKELY(reason != DRAY_REASON_OK)) {
+    *o = outcome_refused(reason);
+    o->detail = reason == DRAY_QUOTA_EXCEEDED ? DRAY_RULE_LIMIT : 0;
+    return true;
+  }
   struct step *t = step_new(c->l, c->s, c->j, c->item, STEP_PUT);
   t->mem = mem;
   t->next = c->w->next;
@@ -50,6 +57,7 @@ bool ops_put(const struct call *c, struct outcome *o)
                               .len = c->w->len,
                               .taint = 0, /* not judged yet: closed to others until PUBLISH says */
                               .has_crc = ops_crc(c),
+                              .account = {account[0], account[1]},
                               .no_replace = (q->flags & DRAY_NO_REPLACE) != 0};
   memcpy(t->cell.key, c->w->key, 16);
   t->state = STEP_ROOM;
@@ -101,6 +109,8 @@ static void count_read(const struct call *c, const struct outcome *o, unsigned t
     stat_add(&st->hits_by_tier[tier], 1);
   else if (o->status == DRAY_MISSED)
     stat_add(&st->misses, 1);
+  if (tier || o->status == DRAY_MISSED)
+    meter_lookup(c->l, c->s, c->j, tier, o->reason);
 }
 
 /* Pins the copy on `tier` instead of what is pinned. OK, or ABSENT when it went away meanwhile. */

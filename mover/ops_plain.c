@@ -29,7 +29,7 @@ bool ops_alloc(const struct call *c, struct outcome *o)
   if (v.decision != POLICY_ADMIT)
     *o = outcome_of(&v);
   else
-    fill_alloc(c->l, c->s, q->key, q->klass, q->len, (uint32_t)c->l->d->pool_of_tier[v.to], mkey, o);
+    fill_alloc(c->l, c->s, q->key, q->klass, q->request, q->len, (uint32_t)c->l->d->pool_of_tier[v.to], mkey, o);
   return true;
 }
 
@@ -51,6 +51,7 @@ bool ops_commit(const struct call *c, struct outcome *o)
                               .len = f->len,
                               .taint = 0, /* not judged yet: closed to others until PUBLISH says */
                               .has_crc = ops_crc(c),
+                              .account = {f->account[0], f->account[1]},
                               .no_replace = (q->flags & DRAY_NO_REPLACE) != 0};
   memcpy(t->cell.key, f->key, 16);
   t->state = STEP_ROOM;
@@ -141,6 +142,13 @@ bool ops_account(const struct call *c, struct outcome *o)
   *o = r == DRAY_REASON_OK ? outcome_ok : outcome_refused(r);
   if (r == DRAY_REASON_OK)
     stat_add(&c->l->stats.accounted, c->j->req.sqe.len);
+  if (r == DRAY_REASON_OK && lease.slot.slab) {
+    struct slot_mem m;
+    store_slot_mem(c->l->d->store, lease.slot, &m);
+    meter_account(c->l, c->s, c->j, m.tier, c->j->req.sqe.len);
+    if (c->j->req.sqe.arg && m.tenant == c->s->tenant) /* others' cells are not its to make dear or cheap */
+      store_replay(c->l->d->store, lease.slot, c->j->req.sqe.arg);
+  }
   return true;
 }
 

@@ -13,7 +13,8 @@
 #include "mover/lane.h"
 #include "mover/session.h"
 
-#define LOOK_NS 1000000u /* fills are looked at no more often than this */
+#define LOOK_NS 1000000u  /* fills are looked at no more often than this */
+#define BAND_NS 50000000u /* the least over which bandwidth is measured */
 
 int quotas_init(struct daemon *d)
 {
@@ -40,7 +41,10 @@ static void plan_install(struct daemon *d, const struct quota_plan *plan, struct
   q->version++;
   q->looked_ns = 0;
   for (uint32_t i = 0; i < QUOTA_TENANTS; i++)
-    q->tenant[i].rate = 0;
+    q->tenant[i].rate = q->tenant[i].budget[0] = q->tenant[i].budget[1] = 0;
+  for (uint32_t i = 0; i < plan->budgets_n; i++)
+    q->tenant[store_tenant(d->store, plan->budget[i].tenant)].budget[plan->budget[i].unit == QUOTA_REQUEST] =
+        (uint16_t)(i + 1);
   for (uint32_t i = 0; i < plan->rates_n; i++)
     q->tenant[store_tenant(d->store, plan->rate[i].tenant)].rate = (uint16_t)(i + 1);
   for (uint32_t i = 0; i < QUOTA_RULES_MAX; i++)
@@ -60,6 +64,7 @@ static void plan_install(struct daemon *d, const struct quota_plan *plan, struct
     store_quota_set(d->store, p, list, n);
   }
   stat_set(&q->active, plan->rates_n || plan->rules_n);
+  stat_set(&q->budgets, plan->budgets_n);
 }
 
 static int plan_check(struct daemon *d, const struct quota_plan *plan, struct err *e)
@@ -72,7 +77,7 @@ static int plan_check(struct daemon *d, const struct quota_plan *plan, struct er
     if (p + 1 < pools)
       colder |= (uint8_t)(1u << store_pool(d->store, p)->tier);
   }
-  return quota_plan_check(plan, capacity, colder, e);
+  return quota_plan_check(plan, capacity, colder, config_bandwidth(d->cfg), e);
 }
 
 int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
@@ -83,6 +88,10 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
   CLEAN_PTR struct store_quota *list = calloc(QUOTA_GRANTS_MAX, sizeof *list);
   if (!list)
     return -ENOMEM;
+  for (uint32_t i = 0; i < plan->budgets_n; i++)
+    if (!store_tenant(d->store, plan->budget[i].tenant))
+      return err_set(e, -ENOSPC, "quota of %s: this mover has known as many tenants as it can; restart it",
+                     plan->budget[i].tenant);
   for (uint32_t i = 0; i < plan->grants_n + plan->rates_n; i++) {
     const char *name = i < plan->grants_n ? plan->grant[i].tenant : plan->rate[i - plan->grants_n].tenant;
     if (!store_tenant(d->store, name))
@@ -93,9 +102,9 @@ int quotas_apply(struct daemon *d, const struct quota_plan *plan, struct err *e)
   return 0;
 }
 
-int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct err *e)
+int quotas_read(struct daemon *d, struct quota_plan *ret_plan, struct config_diff *ret_diff, struct err *e)
 {
-  int r = keeper_read(d, ret_plan, e);
+  int r = keeper_read(d, ret_plan, ret_diff, e);
   r = r ? r : plan_check(d, ret_plan, e);
   if (r < 0 && !e->text[0])
     err_set(e, r, "the file was not read: %s", strerror(-r));
@@ -106,7 +115,7 @@ int quotas_reload(struct daemon *d, struct err *e)
 {
   struct quotas *q = &d->quotas;
   CLEAN_PTR struct quota_plan *plan = calloc(1, sizeof *plan);
-  int r = plan ? quotas_read(d, plan, e) : err_set(e, -ENOMEM, "no memory to read it");
+  int r = plan ? quotas_read(d, plan, NULL, e) : err_set(e, -ENOMEM, "no memory to read it");
   r = r ? r : quotas_apply(d, plan, e);
   if (r == 0)
     keeper_stands(d);
@@ -124,6 +133,30 @@ int quotas_reload(struct daemon *d, struct err *e)
 
 /* ---- rules. The lock is held ---- */
 
+/* Shares of the tiers' bandwidth, over at least a window. ACCOUNT's word is not in it: it would bar others. */
+static void bandwidth_look(struct daemon *d, uint64_t now_ns)
+{
+  struct quotas *q = &d->quotas;
+  uint64_t passed = now_ns - q->band_ns;
+  if (q->band_ns && passed < BAND_NS)
+    return;
+  for (unsigned t = 1; t < DRAY_TIER_COUNT; t++) {
+    uint64_t sum = 0, mbps = d->cfg->policy.profiles.tier[t].bandwidth_mbps;
+    for (uint32_t i = 0; i < d->lanes_n; i++)
+      sum += stat_read(&d->lanes[i].moved[t]);
+    unsigned __int128 most = (unsigned __int128)mbps * passed / 1000u; /* bytes: MB/s times ns */
+    if (q->band_ns && most)
+      q->band[t] = saturate_u32((uint64_t)((unsigned __int128)(sum - q->band_moved[t]) * 1000u / most));
+    q->band_moved[t] = sum;
+  }
+  q->band_ns = now_ns;
+}
+
+static uint32_t rule_measure(struct daemon *d, const struct quota_rule *r, uint32_t pool)
+{
+  return r->of == RULE_OF_BANDWIDTH ? d->quotas.band[r->tier] : store_pool_fill(d->store, pool);
+}
+
 void quotas_look(struct daemon *d)
 {
   uint64_t now_ns = daemon_now_ns();
@@ -131,6 +164,7 @@ void quotas_look(struct daemon *d)
   if (q->looked_ns && now_ns - q->looked_ns < LOOK_NS)
     return;
   q->looked_ns = now_ns;
+  bandwidth_look(d, now_ns);
   for (uint32_t i = 0; i < q->plan.rules_n; i++) {
     const struct quota_rule *r = &q->plan.rule[i];
     struct rule_run *run = &q->run[i];
@@ -138,12 +172,14 @@ void quotas_look(struct daemon *d)
     if (pool < 0)
       continue;
     unsigned next =
-        rule_next(r, run->phase, store_pool_fill(d->store, (uint32_t)pool), run->hits_n > 0, run->since_ns, now_ns);
+        rule_next(r, run->phase, rule_measure(d, r, (uint32_t)pool), run->hits_n > 0, run->since_ns, now_ns);
     if (next == run->phase)
       continue;
     run->phase = (uint8_t)next;
     run->since_ns = now_ns;
     run->begun += next == RULE_FORCE;
+    if (next == RULE_FORCE && (r->what == QUOTA_DEMOTE || r->what == QUOTA_EVICT))
+      relief_call(d);
     if (next == RULE_IDLE)
       run->hits_n = 0;
     log_line(&d->log, LOG_INFO, "rule %s on %s: %s", r->name, dray_tier_name(r->tier), rule_phase_name(next));
@@ -233,8 +269,39 @@ static uint64_t rules_slow(struct lane *l, const struct session *s, unsigned op,
   return rate_take(&q->tenant[s->tenant].slow_ns, v.rate, v.rate / 10, bytes, daemon_now_ns());
 }
 
+/* A rule of bandwidth. 0: go; a wait in ns; UINT64_MAX: refused, *ret_reason. The lock is held. */
+static uint64_t rules_bandwidth(struct lane *l, const struct session *s, unsigned op, uint8_t tier, uint8_t klass,
+                                uint64_t bytes, uint16_t *ret_reason, uint32_t *ret_rule)
+{
+  struct quotas *q = &l->d->quotas;
+  struct quota_verdict v;
+  struct quota_ask a = {.tier = tier, .klass = klass, .moves = true, .bytes = bytes};
+  if (op != DRAY_PUT && op != DRAY_GET && op != DRAY_MOVE && op != DRAY_COMMIT && op != DRAY_PUBLISH)
+    return 0;
+  uint64_t now = daemon_now_ns();
+  quotas_look(l->d);
+  for (uint32_t i = 0; i < q->plan.rules_n; i++) {
+    a.phase[i] = q->run[i].phase;
+    if (a.phase[i] == RULE_RETURN && rule_bars(&q->run[i], s->tenant, now))
+      a.barred |= 1u << i;
+  }
+  quota_decide(&q->plan, &a, &v);
+  if (v.what == 0)
+    return 0;
+  *ret_rule = DRAY_RULE_FIRST + v.rule;
+  if (v.what == QUOTA_SLOW)
+    return rate_take(&q->tenant[s->tenant].slow_ns, v.rate, v.rate / 10, bytes, now);
+  if (v.reason == DRAY_REASON_OK)
+    return 0;
+  struct store_usage u;
+  store_usage(l->d->store, 0, s->tenant, &u);
+  rule_hit(&q->run[v.rule], s->tenant, u.quota.weight);
+  *ret_reason = v.reason;
+  return UINT64_MAX;
+}
+
 unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8_t tier, uint8_t klass, uint64_t bytes,
-                     bool *waited, uint32_t *ret_rule)
+                     bool *waited, uint16_t *ret_reason, uint32_t *ret_rule)
 {
   struct quotas *q = &l->d->quotas;
   if (LIKELY(!quotas_active(q)) || !rate_counts(op))
@@ -244,11 +311,16 @@ unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8
   const struct quota_rate *r = t->rate ? &q->plan.rate[t->rate - 1] : NULL;
   uint64_t now = daemon_now_ns(), wait = 0;
   *ret_rule = DRAY_RULE_RATE;
+  *ret_reason = DRAY_RATE_LIMITED;
   if (r && r->bytes) /* asked first, taken last: what waits for one bucket takes nothing out of the other */
     wait = rate_take(&t->bytes_ns, r->bytes, r->bytes_burst, 0, now);
   if (!wait && r && r->directives)
     wait = rate_take(&t->directives_ns, r->directives, r->directives_burst, 0, now);
   if (wait && r->refuse)
+    return PACE_REFUSE;
+  if (!wait && q->plan.rules_n)
+    wait = rules_bandwidth(l, s, op, tier, klass, bytes, ret_reason, ret_rule);
+  if (wait == UINT64_MAX)
     return PACE_REFUSE;
   if (!wait)
     wait = rules_slow(l, s, op, tier, klass, bytes, ret_rule); /* to slow is never to refuse */
@@ -264,6 +336,33 @@ unsigned quotas_pace(struct lane *l, const struct session *s, unsigned op, uint8
   return PACE_GO;
 }
 
+unsigned quotas_budget(struct lane *l, const struct session *s, uint32_t request, uint64_t len, uint16_t ret_account[2])
+{
+  struct quotas *q = &l->d->quotas;
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+  uint16_t account[2] = {0, 0};
+  if (LIKELY(!stat_read(&q->budgets)))
+    return DRAY_REASON_OK;
+  pthread_mutex_lock(&q->lock);
+  for (unsigned i = 0; i < 2; i++)
+    if (q->tenant[s->tenant].budget[i])
+      limit[i] = q->plan.budget[q->tenant[s->tenant].budget[i] - 1].limit;
+  pthread_mutex_unlock(&q->lock);
+  const uint64_t id[2] = {s->number, request};
+  for (unsigned i = 0; i < 2; i++) {
+    unsigned r = limit[i] == UINT64_MAX || (i == 1 && !request)
+                     ? DRAY_REASON_OK
+                     : store_account_charge(l->d->store, s->tenant, i ? QUOTA_REQUEST : QUOTA_SESSION, id[i], len,
+                                            limit[i], &account[i]);
+    if (r != DRAY_REASON_OK) {
+      store_account_refund(l->d->store, account, len);
+      return r;
+    }
+  }
+  memcpy(ret_account, account, sizeof account);
+  return DRAY_REASON_OK;
+}
+
 void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes)
 {
   struct quotas *q = &l->d->quotas;
@@ -275,11 +374,12 @@ void quotas_spend(struct lane *l, uint32_t tenant, uint64_t bytes)
     rate_spend(&t->bytes_ns, q->plan.rate[t->rate - 1].bytes, bytes, daemon_now_ns());
 }
 
-void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule)
+void quotas_refused(struct daemon *d, uint32_t tenant, unsigned reason, uint32_t rule, uint32_t request)
 {
   struct quotas *q = &d->quotas;
   LOCKED(&q->lock);
   q->tenant[tenant].refused[reason - DRAY_QUOTA_EXCEEDED]++;
+  q->tenant[tenant].request[reason - DRAY_QUOTA_EXCEEDED] = request;
   q->tenant[tenant].last_rule = rule;
   if (rule >= DRAY_RULE_FIRST && rule - DRAY_RULE_FIRST < q->plan.rules_n)
     q->run[rule - DRAY_RULE_FIRST].refused++;

@@ -13,6 +13,7 @@
 #include "mover/peer.h"
 #include "mover/session.h"
 #include "mover/step.h"
+#include "policy/plan.h"
 
 #define ROOM_WAIT_NS 2000000000ull /* how long others' pins may keep a step waiting */
 #define ROOM_TRIES 64              /* victims without I/O per visit: bounds a visit */
@@ -111,15 +112,6 @@ static bool next_pool(struct lane *l, struct step *t)
   return false;
 }
 
-/* A cell has its copy in a colder pool already: letting go of this one loses nothing. */
-static bool has_colder(const struct cell_facts *f, uint32_t pool)
-{
-  for (unsigned i = 0; i < f->copies; i++)
-    if (f->copy[i].pool > pool)
-      return true;
-  return false;
-}
-
 /* Begins to move the victim down. False: no colder tier takes it. */
 static bool demote(struct lane *l, struct step *t)
 {
@@ -143,6 +135,16 @@ static bool demote(struct lane *l, struct step *t)
     store_unpin(st, t->demoted_to);
   }
   return false;
+}
+
+bool room_worth(const struct daemon *d, const struct cell_facts *f, uint32_t pool)
+{
+  uint64_t retain, replay;
+  if (!f->replay || pool + 1 >= store_pools(d->store))
+    return true; /* nobody said what it costs */
+  unsigned below = store_pool(d->store, pool + 1)->tier;
+  return !plan_stage_ns(&d->cfg->policy.profiles, below, f->len, &retain) ||
+         !mul_u64(f->replay, d->cfg->token_ns, &replay) || retain < replay;
 }
 
 static void room_note(struct step *t, unsigned reason)
@@ -211,10 +213,11 @@ int room_find(struct lane *l, struct step *t)
         continue;
       return room_refuse(l, t, DRAY_NO_ROOM);
     }
-    if (how != QUOTA_EVICT && !has_colder(&t->victim, t->pool) && demote(l, t))
+    if (how != QUOTA_EVICT && !cell_has_colder(&t->victim, t->pool) && room_worth(l->d, &t->victim, t->pool) &&
+        demote(l, t))
       return 0;
     if (store_evict(st, &t->victim, (uint8_t)t->pool) == DRAY_REASON_OK)
-      stat_add(has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);
+      stat_add(cell_has_colder(&t->victim, t->pool) ? &l->stats.demoted : &l->stats.evicted, 1);
     store_unpin(st, t->victim_slot);
     t->victim_slot.slab = 0;
   }

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/usage.h"
 
 #if defined(__x86_64__)
 #define ARCH_HERE AUDIT_ARCH_X86_64
@@ -237,6 +239,10 @@ static int files_restrict(const struct config *cfg)
     r = files_allow(rules, "/dev/infiniband", (FS_FILE | LANDLOCK_ACCESS_FS_READ_DIR) & known);
   if (r == 0 && verbs)
     r = files_allow(rules, "/sys/class", FS_READ);
+  char dir[2][PATH_MAX] = {"", ""};
+  usage_dirs(&cfg->usage, dir);
+  for (int i = 0; r == 0 && i < 2; i++)
+    r = *dir[i] ? files_allow(rules, dir[i], FS_TREE & known) : 0;
   if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
     r = -errno;
   return r;

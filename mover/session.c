@@ -17,6 +17,7 @@
 #include "mover/keeper.h"
 #include "mover/lane.h"
 #include "mover/grant.h"
+#include "mover/revoke.h"
 #include "ring/doorbell.h"
 #include "ring/handshake.h"
 #include "ring/layout.h"
@@ -164,7 +165,8 @@ struct session *session_free(struct session *s)
     return NULL;
   struct daemon *d = s->d;
   if (d->session[s->idx] == s) {
-    grant_end_all(s);
+    if (!revoke_hold(d, s))
+      grant_end_all(s);
     pthread_mutex_lock(&d->lend_lock);
     d->session[s->idx] = NULL;
     d->sessions_n--;
@@ -347,6 +349,7 @@ void session_end(struct lane *l, struct session *s, unsigned reason)
   if (s->state != SESSION_LIVE)
     return;
   s->state = SESSION_ENDING;
+  s->end_reason = (uint16_t)reason;
   struct dray_cqe fatal = {
       .type = DRAY_FATAL, .status = DRAY_FAULT, .reason = (uint16_t)reason, .path = DRAY_PATH_NONE};
   post_notice(&s->post, DRAY_FATAL, &fatal);

@@ -76,6 +76,8 @@ struct session {
   struct dray_item_result *results;
   struct dray_object_state *objects;
   uint32_t leases_n;
+  uint32_t revoking;   /* leases that it was asked to give back and has not */
+  uint16_t end_reason; /* of session_end(); 0: not yet */
 
   struct job *jobs;
   uint16_t *free_jobs;

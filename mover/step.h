@@ -106,6 +106,8 @@ void step_retry_waiters(struct lane *l);
 /* room.c: tries to get `to` a slot. 1: it has one; 0: a demotion is under way or was begun, or it waits; -1: it ended
  * (refused). */
 int room_find(struct lane *l, struct step *t);
+/* Is keeping the cell below cheaper than computing it again? True when nobody said what that costs. */
+bool room_worth(const struct daemon *d, const struct cell_facts *f, uint32_t pool);
 /* Gives it a slot if one is free as things are; otherwise it stays as it is, and room_find() sees to it in its turn. */
 void room_try(struct lane *l, struct step *t);
 /* A demotion's bytes have arrived (or failed). */

@@ -7,11 +7,13 @@
 #include "include/priv/bits.h"
 #include "policy/profile.h"
 
-static int check_grants(const struct quota_plan *p, const uint64_t capacity[DRAY_TIER_COUNT], struct err *e)
+static int check_grants(const struct quota_plan *p, const uint64_t capacity[DRAY_TIER_COUNT], uint32_t *line,
+                        struct err *e)
 {
   uint64_t sum[DRAY_TIER_COUNT] = {0};
   for (uint32_t i = 0; i < p->grants_n; i++) {
     const struct quota_grant *g = &p->grant[i];
+    *line = g->line;
     const char *tier = profile_tier_name(g->tier);
     if (!g->tier || g->tier >= DRAY_TIER_COUNT)
       return err_set(e, -EINVAL, "quota of %s: tier: there is none of that name", g->tenant);
@@ -35,16 +37,32 @@ static int check_grants(const struct quota_plan *p, const uint64_t capacity[DRAY
   return 0;
 }
 
-static int check_rates(const struct quota_plan *p, struct err *e)
+static int check_rates(const struct quota_plan *p, uint32_t *line, struct err *e)
 {
   for (uint32_t i = 0; i < p->rates_n; i++) {
     const struct quota_rate *r = &p->rate[i];
+    *line = r->line;
     if (!r->bytes && !r->directives)
       return err_set(e, -EINVAL, "rate of %s: need bytes or directives a second above 0 (for nothing at all: limit: 0)",
                      r->tenant);
     for (uint32_t k = 0; k < i; k++)
       if (!strcmp(p->rate[k].tenant, r->tenant))
         return err_set(e, -EINVAL, "rate of %s: given twice", r->tenant);
+  }
+  return 0;
+}
+
+static int check_budgets(const struct quota_plan *p, uint32_t *line, struct err *e)
+{
+  for (uint32_t i = 0; i < p->budgets_n; i++) {
+    const struct quota_budget *b = &p->budget[i];
+    *line = b->line;
+    if (b->unit != QUOTA_SESSION && b->unit != QUOTA_REQUEST)
+      return err_set(e, -EINVAL, "quota of %s: unit: none of tenant session request", b->tenant);
+    for (uint32_t k = 0; k < i; k++)
+      if (p->budget[k].unit == b->unit && !strcmp(p->budget[k].tenant, b->tenant))
+        return err_set(e, -EINVAL, "quota of %s per %s: given twice", b->tenant,
+                       b->unit == QUOTA_SESSION ? "session" : "request");
   }
   return 0;
 }
@@ -59,7 +77,7 @@ static uint64_t reserves_of(const struct quota_plan *p, unsigned tier)
 }
 
 static int check_rule(const struct quota_plan *p, uint32_t i, const uint64_t capacity[DRAY_TIER_COUNT], uint8_t colder,
-                      struct err *e)
+                      uint8_t bandwidth, struct err *e)
 {
   const struct quota_rule *r = &p->rule[i];
   if (!r->name[0])
@@ -73,7 +91,7 @@ static int check_rule(const struct quota_plan *p, uint32_t i, const uint64_t cap
                    "rule %s: until: need at least 1%% and less than when (%u%%), or it can never end: have %u%%",
                    r->name, r->when / 10, r->until / 10);
   uint64_t cap = capacity[r->tier];
-  if (cap && reserves_of(p, r->tier) / (cap / 1000 + 1) >= r->until)
+  if (r->of != RULE_OF_BANDWIDTH && cap && reserves_of(p, r->tier) / (cap / 1000 + 1) >= r->until)
     return err_set(e, -EINVAL,
                    "rule %s: until: the reserves alone may fill %s to %u%%, so it can never end: need more than that, "
                    "have %u%%",
@@ -83,6 +101,12 @@ static int check_rule(const struct quota_plan *p, uint32_t i, const uint64_t cap
     return err_set(e, -EINVAL, "rule %s: what: none of refuse slow demote evict", r->name);
   if ((r->what == QUOTA_SLOW) != (r->rate != 0))
     return err_set(e, -EINVAL, "rule %s: rate: what: slow needs one, nothing else has one", r->name);
+  if (r->of == RULE_OF_BANDWIDTH && r->what != QUOTA_SLOW && r->what != QUOTA_REFUSE)
+    return err_set(e, -EINVAL, "rule %s: what: %s moves bytes, which makes a rule of bandwidth worse: refuse or slow",
+                   r->name, quota_what_name(r->what));
+  if (r->of == RULE_OF_BANDWIDTH && !(bandwidth >> r->tier & 1))
+    return err_set(e, -EINVAL, "rule %s: of: bandwidth: that of %s is not known; a calibration says it", r->name,
+                   profile_tier_name(r->tier));
   if (r->what == QUOTA_DEMOTE && !(colder >> r->tier & 1))
     return err_set(e, -EINVAL, "rule %s: what: demote: there is no tier below %s", r->name, profile_tier_name(r->tier));
   for (uint32_t k = 0; k < i; k++) {
@@ -91,7 +115,7 @@ static int check_rule(const struct quota_plan *p, uint32_t i, const uint64_t cap
       return err_set(e, -EINVAL, "rule %s: given twice", r->name);
     bool both = o->klass == r->klass || o->klass == QUOTA_ANY_CLASS || r->klass == QUOTA_ANY_CLASS;
     /* at one fill for one class: the second would never decide, whatever it says */
-    if (o->tier == r->tier && o->when == r->when && both)
+    if (o->tier == r->tier && o->of == r->of && o->when == r->when && both)
       return err_set(e, -EINVAL,
                      "rules %s and %s contradict each other: same tier, class and when (%u%%); give one a "
                      "different when or class",
@@ -101,16 +125,24 @@ static int check_rule(const struct quota_plan *p, uint32_t i, const uint64_t cap
 }
 
 int quota_plan_check(const struct quota_plan *p, const uint64_t capacity[DRAY_TIER_COUNT], uint8_t colder,
-                     struct err *e)
+                     uint8_t bandwidth, struct err *e)
 {
-  if (p->grants_n > QUOTA_GRANTS_MAX || p->rates_n > QUOTA_RATES_MAX || p->rules_n > QUOTA_RULES_MAX)
+  struct err why = {{0}};
+  uint32_t line = 0;
+  if (p->grants_n > QUOTA_GRANTS_MAX || p->rates_n > QUOTA_RATES_MAX || p->budgets_n > QUOTA_BUDGETS_MAX ||
+      p->rules_n > QUOTA_RULES_MAX)
     return err_set(e, -EINVAL, "quota: more than %d quotas, %d rates or %d rules", QUOTA_GRANTS_MAX, QUOTA_RATES_MAX,
                    QUOTA_RULES_MAX);
-  int r = check_grants(p, capacity, e);
-  r = r ? r : check_rates(p, e);
-  for (uint32_t i = 0; r == 0 && i < p->rules_n; i++)
-    r = check_rule(p, i, capacity, colder, e);
-  return r;
+  int r = check_grants(p, capacity, &line, &why);
+  r = r ? r : check_rates(p, &line, &why);
+  r = r ? r : check_budgets(p, &line, &why);
+  for (uint32_t i = 0; r == 0 && i < p->rules_n; i++) {
+    line = p->rule[i].line;
+    r = check_rule(p, i, capacity, colder, bandwidth, &why);
+  }
+  if (r < 0 && line)
+    return err_set(e, r, "line %u: %.460s", line, why.text);
+  return r < 0 ? err_set(e, r, "%s", why.text) : 0;
 }
 
 unsigned rule_next(const struct quota_rule *r, unsigned phase, uint32_t fill, bool someone, uint64_t since_ns,
@@ -143,11 +175,12 @@ void quota_decide(const struct quota_plan *p, const struct quota_ask *a, struct 
 {
   struct quota_verdict v = {.reason = DRAY_REASON_OK};
   *ret_verdict = v;
-  if (a->charged < a->reserve && a->bytes <= a->reserve - a->charged)
+  if (!a->moves && a->charged < a->reserve && a->bytes <= a->reserve - a->charged)
     return;
   for (uint32_t i = 0; i < p->rules_n; i++) {
     const struct quota_rule *r = &p->rule[i];
-    if (r->tier != a->tier || (r->klass != QUOTA_ANY_CLASS && r->klass != a->klass))
+    if ((r->of == RULE_OF_BANDWIDTH) != a->moves || (r->tier != a->tier && !(a->moves && !a->tier)) ||
+        (r->klass != QUOTA_ANY_CLASS && r->klass != a->klass))
       continue;
     v = (struct quota_verdict){.reason = DRAY_REASON_OK, .what = r->what, .rule = i, .rate = r->rate};
     if (a->phase[i] == RULE_RETURN && (a->barred >> i & 1)) {

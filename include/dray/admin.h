@@ -15,7 +15,9 @@
  * | sessions | | sessions: id, tenant, agent, pid, uid, lane, done, bytes, regions, leases |
  * | config | | what the mover runs |
  * | drain | tier | begins to empty it, or says how far that is: state (draining, drained, failed), moved, dropped,
- * slabs | | audit | | recounts the store's books; exact only while nothing moves |
+ * slabs |
+ * | revoke | tenant, key (32 hex digits) | QUARANTINED for everybody, leases asked back: grace_ms |
+ * | audit | | recounts the store's books; exact only while nothing moves |
  */
 #ifndef DRAY_ADMIN_H
 #define DRAY_ADMIN_H

@@ -219,6 +219,13 @@ static inline void dray_prep_account(struct dray_sqe *s, uint64_t lease, uint64_
   s->len = bytes;
   s->request = request;
 }
+/** What computing the leased cell again would cost, in tokens: what makes room gives cheap and idle cells first. Counts
+    for cells of the session's own tenant. */
+static inline void dray_prep_replay_cost(struct dray_sqe *s, uint64_t lease, uint32_t tokens)
+{
+  dray_prep_account(s, lease, 0, 0);
+  s->arg = tokens;
+}
 /** The engine saw poison in the cell at [off, off+len). */
 static inline void dray_prep_quarantine(struct dray_sqe *s, const uint8_t key[16], uint64_t off, uint64_t len)
 {

@@ -58,7 +58,8 @@ struct dray_sqe {
   uint32_t deadline_us; /**< 0: none; counted from take */
   uint16_t layout;      /**< id from dray_layout_define(); 0: contiguous */
   uint16_t peer;        /**< 0: this node */
-  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; MOVE: from tier; CANCEL: sq_pos;
+  uint32_t arg;         /**< PUT GET MAP ALLOC: materialization-key id; ACCOUNT: tokens that computing the leased cell
+                             again would take, 0: not said; MOVE: from tier; CANCEL: sq_pos;
                              QUARANTINE: log2 of the bad unit, 0: the whole cell */
 };
 
@@ -89,7 +90,8 @@ struct dray_cqe {
   uint64_t off;    /**< ALLOC, MAP: offset in the slab; POISON, and a fault with POISONED: first bad byte in the cell */
   uint32_t slab;   /**< ALLOC, MAP: which slab to map; POISON, POISONED: the bad slab, 0: the engine's own memory */
   uint32_t detail; /**< BATCH: first failed item; POISON, POISONED: bytes that are bad together (a power of two);
-                        QUOTA_EXCEEDED .. RATE_LIMITED: the rule (enum dray_rule), unless BATCH; else the provider's own
+                        QUOTA_EXCEEDED .. RATE_LIMITED: the rule (enum dray_rule), unless BATCH; REVOKE:
+                        milliseconds to end the lease in; else the provider's own
                       code (errno) */
   uint32_t queue_ns;
   uint32_t exec_ns;

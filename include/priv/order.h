@@ -11,8 +11,8 @@
  *           on the waker: a store-load pair on both sides, so both fences are full.
  *   [STATE] keeper state_publish(M.state)     -> engine state_see(M.state)
  *   [STAT]  counters: relaxed, one writer, any reader
- *   [STOP]  stop_raise -> stop_see, a flag between threads
- *   [REF]   ref_get / ref_put, acq_rel on the last put
+ *   [USAGE] lane index_publish(ring.head)      -> ledger index_see(ring.head), and ledger tail -> lane: records before
+ * index [STOP]  stop_raise -> stop_see, a flag between threads [REF]   ref_get / ref_put, acq_rel on the last put
  *   [LEASE] lease_owner_set (under the table's lock) -> lease_owner_see: rows are read only by who sees itself
  *   [LINK]  link_set, link_lose -> link_see: who owns a data connection of the RDMA transport, link thread or lane
  *   [HINT]  hint_set under a lock -> hint_read without: only where to prefetch, never what to believe
@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* [SQ] [SQC] [CQ] [CQC] */
+/* [SQ] [SQC] [CQ] [CQC] [USAGE] */
 static inline void index_publish(uint32_t *word, uint32_t v)
 {
   __atomic_store_n(word, v, __ATOMIC_RELEASE);

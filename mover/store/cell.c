@@ -43,6 +43,7 @@ uint32_t cell_take(struct cells *t)
 void cell_give(struct cells *t, uint32_t idx)
 {
   struct cell_rec *c = &t->rec[idx];
+  c->account[0] = c->account[1] = c->replay = 0;
   LOCKED(&t->lock);
   c->state = 0;
   if (!++c->gen)
@@ -95,6 +96,7 @@ void cell_facts_get(const struct cell_rec *c, uint32_t idx, struct cell_facts *r
   f->taint = c->taint;
   f->state = c->state;
   f->copies = c->copies;
+  f->replay = c->replay * 16u;
   for (unsigned i = 0; i < c->copies; i++)
     f->copy[i] = cell_copy(c, i);
 }

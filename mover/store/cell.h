@@ -26,7 +26,9 @@ struct cell_rec {
   uint32_t serial;                      /* of the commit, over all cells: tells older from newer in an index on disk */
   uint8_t has_crc, scope, taint, state; /* state 0: the record is free */
   uint8_t copies;
-  uint8_t zero[7];
+  uint8_t zero;
+  uint16_t account[2]; /* of the session and the request that put it: account.h; 0: none */
+  uint16_t replay;     /* what computing it again would cost, in 16 tokens; 0: nobody said */
   uint32_t slab[STORE_COPIES];
   uint16_t where[STORE_COPIES]; /* slot | pool << 12 */
 };

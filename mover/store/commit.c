@@ -41,6 +41,8 @@ void cell_forget(struct store *s, uint64_t hash, uint32_t idx, struct doomed *d)
     cell_copy_del(c, c->copies - 1u);
     copy_let_go(s, copy, c->len, d);
   }
+  account_refund(&s->accounts, c->account[0], c->len);
+  account_refund(&s->accounts, c->account[1], c->len);
   cell_give(&s->cells, idx);
 }
 
@@ -152,6 +154,9 @@ unsigned cell_list(struct store *s, uint64_t hash, const struct cell_new *n, uin
     cell_give(&s->cells, idx);
     return rc == -ENOSPC ? DRAY_NO_SPACE : DRAY_IO_ERROR;
   }
+  c->account[0] = n->account[0];
+  c->account[1] = n->account[1];
+  c->replay = n->replay;
   if (old)
     cell_forget(s, hash, old, d);
   directory_insert(&s->directory, hash, idx);

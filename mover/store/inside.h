@@ -3,6 +3,7 @@
 #ifndef MOVER_STORE_INSIDE_H
 #define MOVER_STORE_INSIDE_H
 
+#include "mover/store/account.h"
 #include "mover/store/arena.h"
 #include "mover/store/bar.h"
 #include "mover/store/cell.h"
@@ -22,6 +23,7 @@ struct store {
   struct slabs slabs;
   struct leases leases;
   struct bars bars;
+  struct accounts accounts;
   struct pool pool[STORE_POOLS_MAX];
   uint32_t pools;
   uint64_t found, skipped; /* on disk, at start */

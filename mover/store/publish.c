@@ -19,7 +19,9 @@ static void widened(const struct cell_rec *c, uint8_t scope, uint8_t taint, uint
                                .len = c->len,
                                .crc = c->crc,
                                .has_crc = c->has_crc,
-                               .taint = MAX_OF(c->taint, taint)};
+                               .taint = MAX_OF(c->taint, taint),
+                               .account = {c->account[0], c->account[1]},
+                               .replay = c->replay};
   memcpy(ret_new->key, c->key, sizeof ret_new->key);
 }
 
@@ -48,12 +50,16 @@ unsigned store_publish(struct store *s, const struct cell_facts *f, uint8_t scop
     return DRAY_STALE_GENERATION;
   }
   widened(c, scope, taint, mkey, &n);
+  account_again(&s->accounts, n.account[0], n.len); /* two cells until the old one is forgotten */
+  account_again(&s->accounts, n.account[1], n.len);
   uint8_t state = c->state;
   uint32_t stamp = c->stamp;
   if (f->scope == DRAY_SCOPE_FLEET || n.who.scope != DRAY_SCOPE_FLEET) {
     unsigned why = cell_list(s, hash, &n, state, slot, stamp, f->idx, ret_facts, &d);
     pthread_mutex_unlock(&sh->lock);
     pool_bury(s, &d);
+    if (why != DRAY_REASON_OK)
+      store_account_refund(s, n.account, n.len);
     return why;
   }
   pthread_mutex_unlock(&sh->lock);
@@ -61,8 +67,10 @@ unsigned store_publish(struct store *s, const struct cell_facts *f, uint8_t scop
   struct cell_facts made;
   unsigned why = publish_in_fleet(s, &n, state, slot, stamp, &made, &d);
   pool_bury(s, &d);
-  if (why != DRAY_REASON_OK)
+  if (why != DRAY_REASON_OK) {
+    store_account_refund(s, n.account, n.len);
     return why;
+  }
   pthread_mutex_lock(&sh->lock);
   c = cell_of_facts(s, hash, f);
   bool quarantined = c && c->state == CELL_QUARANTINED && state != CELL_QUARANTINED;

@@ -42,8 +42,8 @@ struct slab_rec {
   uint8_t scope;
   uint8_t adopted; /* memory that the caller made: not the transport's to destroy */
   uint8_t indexed; /* its persistent device knows it */
-  uint8_t zero;
-  uint32_t next; /* free list of indices, + 1 */
+  uint8_t sealed;  /* RECLAIMING for good: somebody who should not may still map it */
+  uint32_t next;   /* free list of indices, + 1 */
   uint64_t slot_bytes, bytes;
   uint32_t slots;
   uint32_t fresh;     /* rows below were used at least once; those above are free and untouched */

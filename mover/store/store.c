@@ -72,6 +72,7 @@ static int tables_init(struct store *s, const struct store_config *cfg)
 {
   cells_init(&s->cells, s->arena[ARENA_CELLS].base, cells_max(cfg));
   bars_init(&s->bars, s->arena[ARENA_BAD].base);
+  accounts_init(&s->accounts);
   int rc = names_init(&s->names, s->arena[ARENA_NAMES].base);
   int rc2 = directory_init(&s->directory, s->arena[ARENA_BUCKETS].base, &s->cells, cfg->seed);
   int rc3 = slabs_init(&s->slabs, s->arena[ARENA_SLABS].base, s->arena[ARENA_SLOTS].base, slabs_max(cfg));
@@ -141,6 +142,7 @@ struct store *store_free(struct store *s)
   slabs_destroy(s);
   for (uint32_t i = 0; i < s->pools; i++)
     pool_deinit(&s->pool[i]);
+  accounts_deinit(&s->accounts);
   bars_deinit(&s->bars);
   leases_deinit(&s->leases);
   slabs_deinit(&s->slabs);
@@ -197,6 +199,41 @@ void store_pin(struct store *s, struct slot_ref r)
   struct pool *p = store_pool_of(s, r.slab);
   LOCKED(&p->lock);
   pool_slot_pin(s, p, r, p->now_ms);
+}
+
+unsigned store_account_charge(struct store *s, uint32_t tenant, uint8_t unit, uint64_t id, uint64_t len, uint64_t limit,
+                              uint16_t *ret_account)
+{
+  return account_charge(&s->accounts, tenant, unit, id, len, limit, ret_account);
+}
+void store_account_refund(struct store *s, const uint16_t account[2], uint64_t len)
+{
+  account_refund(&s->accounts, account[0], len);
+  account_refund(&s->accounts, account[1], len);
+}
+
+void store_replay(struct store *s, struct slot_ref slot, uint64_t tokens)
+{
+  struct pool *p = store_pool_of(s, slot.slab);
+  pthread_mutex_lock(&p->lock);
+  const struct slot_row *row = slab_row(&s->slabs, slab_index(slot.slab), slot.slot);
+  uint32_t idx = row_state(row) == SLOT_HELD ? row->link : 0, gen = idx ? s->cells.rec[idx].gen : 0;
+  uint64_t hash = idx ? directory_hash(&s->directory, cell_domain(&s->cells.rec[idx]), s->cells.rec[idx].key) : 0;
+  pthread_mutex_unlock(&p->lock);
+  if (!idx)
+    return;
+  LOCKED(&directory_shard(&s->directory, hash)->lock); /* its fields are the shard's: shard before pool */
+  if (directory_lists(&s->directory, hash, idx) && s->cells.rec[idx].gen == gen)
+    s->cells.rec[idx].replay = (uint16_t)MIN_OF((tokens + 15) / 16, (uint64_t)UINT16_MAX);
+}
+
+void store_slab_seal(struct store *s, uint32_t slab)
+{
+  struct pool *p = store_pool_of(s, slab);
+  LOCKED(&p->lock);
+  store_slab(s, slab)->state = SLAB_RECLAIMING;
+  store_slab(s, slab)->sealed = 1;
+  list_remove(&s->slabs.own[slab_index(slab)].avail);
 }
 
 void store_unpin(struct store *s, struct slot_ref r)

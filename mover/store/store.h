@@ -114,9 +114,18 @@ struct cell_facts {
   uint64_t len;
   uint32_t crc;
   uint8_t has_crc, scope, taint, state;
-  uint8_t copies; /* sorted by pool, hottest first */
+  uint32_t replay; /* tokens that computing it again would take; 0: nobody said */
+  uint8_t copies;  /* sorted by pool, hottest first */
   struct store_copy copy[STORE_COPIES];
 };
+/* It has its copy in a colder pool already: letting go of that one loses nothing. */
+static inline bool cell_has_colder(const struct cell_facts *f, uint32_t pool)
+{
+  for (unsigned i = 0; i < f->copies; i++)
+    if (f->copy[i].pool > pool)
+      return true;
+  return false;
+}
 struct slot_ref {
   uint32_t slab; /* slab id: generation << 16 | index; 0 is none */
   uint32_t slot;
@@ -180,6 +189,8 @@ unsigned store_adopt(struct store *s, uint32_t pool, const struct store_who *who
    TIER_DRAINING. */
 unsigned store_reserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
 void store_unreserve(struct store *s, uint32_t pool, uint32_t tenant, uint64_t bytes);
+/* Nothing new goes into that slab; it is destroyed when the last of it is gone. The caller has a pin in it. */
+void store_slab_seal(struct store *s, uint32_t slab);
 /* Lets go of a FILLING slot: free with its last pin. The caller's pin stays the caller's to end. */
 void store_discard(struct store *s, struct slot_ref r);
 
@@ -192,7 +203,16 @@ struct cell_new {
   uint8_t has_crc;
   uint8_t taint; /* 0: nobody has judged it yet; closed to others like TAINTED, but publish may make it TRUSTED */
   bool no_replace;
+  uint16_t account[2]; /* store_account_charge(); with success the cell's */
+  uint16_t replay;     /* as the record has it */
 };
+/* What a session or a request has put: a charge of len against limit, which a cell may take over (cell_new), or the
+   caller refunds. OK, QUOTA_EXCEEDED, LIMIT (65,535 are known). */
+unsigned store_account_charge(struct store *s, uint32_t tenant, uint8_t unit, uint64_t id, uint64_t len, uint64_t limit,
+                              uint16_t *ret_account);
+void store_account_refund(struct store *s, const uint16_t account[2], uint64_t len);
+/* The cell whose copy the pinned slot is would take so many tokens to compute again. Nothing when it has no cell. */
+void store_replay(struct store *s, struct slot_ref slot, uint64_t tokens);
 /* The FILLING slot becomes the cell's first copy; an older cell of that key and domain is replaced (its slots
    detached). EXISTS with no_replace; SCOPE_DENIED when the existing cell is another agent's (or, in the fleet's domain,
    another tenant's); LIMIT. On refusal the slot is still FILLING. The caller's pin stays. Writes the index entry of a

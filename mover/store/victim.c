@@ -10,6 +10,7 @@
 
 #define SAMPLE_TRIES 24
 #define PIN_TRIES 64
+#define TOKEN_BYTES KIB(16) /* of KV cache for each token, where nobody said */
 #define DYING_WAIT_NS 2000000
 
 static uint32_t random_below(struct pool *p, uint32_t n)
@@ -135,7 +136,7 @@ static bool class_revive(struct store *s, struct slot_class *c)
   bool revived = false;
   for (uint32_t i = 0; c && i < c->slabs; i++) {
     struct slab_rec *r = &s->slabs.rec[c->slab[i]];
-    if (r->state == SLAB_RECLAIMING && slab_has_room(r)) {
+    if (r->state == SLAB_RECLAIMING && !r->sealed && slab_has_room(r)) {
       r->state = SLAB_LIVE;
       list_push_back(&c->avail, &s->slabs.own[c->slab[i]].avail);
       revived = true;
@@ -144,14 +145,19 @@ static bool class_revive(struct store *s, struct slot_class *c)
   return revived;
 }
 
-/* When the picked cell was last used, as an age; false when it is not what it was. */
-static bool pick_age(struct store *s, const struct victim_pick *v, uint32_t now_ms, uint32_t *ret_age)
+/* Idle cost against replay cost: how long the picked cell lay idle, for each token that computing it again would take.
+   Without a hint it costs what its class is taken for, so that among such cells the least recently used goes. False
+   when it is not what it was. */
+static bool pick_score(struct store *s, const struct victim_pick *v, uint32_t now_ms, int64_t *ret_score)
 {
   LOCKED(&directory_shard(&s->directory, v->hash)->lock);
   const struct cell_rec *c = &s->cells.rec[v->cell];
   if (!directory_lists(&s->directory, v->hash, v->cell) || c->gen != v->gen)
     return false;
-  *ret_age = now_ms - c->stamp;
+  int32_t idle = (int32_t)(now_ms - c->stamp);
+  uint64_t tokens = MAX_OF(c->replay ? c->replay * 16ull : store_slab(s, v->slot.slab)->slot_bytes / TOKEN_BYTES, 1u);
+  /* the lanes' clocks are read apart, and the pool's may be behind all of them: then only the order counts */
+  *ret_score = idle > 0 ? (int64_t)idle * (1 << 20) / (int64_t)tokens : idle;
   return true;
 }
 
@@ -217,12 +223,13 @@ unsigned store_victim(struct store *s, uint32_t pool, const struct store_who *wh
       return DRAY_ABSENT;
     if (!n)
       return DRAY_NO_ROOM;
-    uint32_t best = UINT32_MAX, best_age = 0;
+    uint32_t best = UINT32_MAX;
+    int64_t best_score = 0;
     for (uint32_t i = 0; i < n; i++) {
-      uint32_t age;
-      if (pick_age(s, &pick[i], now_ms, &age) && (best == UINT32_MAX || (int32_t)(age - best_age) > 0)) {
+      int64_t score;
+      if (pick_score(s, &pick[i], now_ms, &score) && (best == UINT32_MAX || score > best_score)) {
         best = i;
-        best_age = age;
+        best_score = score;
       }
     }
     if (best != UINT32_MAX && pick_pin(s, p, &pick[best], ret_facts)) {

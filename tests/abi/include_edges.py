@@ -41,6 +41,7 @@ VENDOR = {
     r"cyaml/": "mover",
     r"systemd/": "mover",
     r"microhttpd\.h": "mover",
+    r"sqlite3\.h": ("mover/usage", "cli/usage"),
 }
 ATOMIC = re.compile(r"__atomic_|__sync_|atomic_thread_fence|stdatomic\.h|_Atomic\b")
 

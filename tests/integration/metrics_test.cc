@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics, /healthz, /readyz of a real mover: every series at once, bounded, and nobody waits for a scraper. */
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,49 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/http.h"
 #include "tests/kit/mover.h"
 
 using kit::Engine;
 using kit::Mover;
 
 namespace {
-int free_port()
-{
-  int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in a = {};
-  socklen_t n = sizeof a;
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int port = bind(s, (struct sockaddr *)&a, n) == 0 && getsockname(s, (struct sockaddr *)&a, &n) == 0 ? ntohs(a.sin_port) : -1;
-  close(s);
-  return port;
-}
-int dial(int port)
-{
-  int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_port = htons((uint16_t)port);
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  struct timeval limit = {10, 0};
-  setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (connect(s, (struct sockaddr *)&a, sizeof a) == 0)
-    return s;
-  close(s);
-  return -1;
-}
-std::string get(int port, const std::string &path, const std::string &head = "")
-{
-  int s = dial(port);
-  std::string q = "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head + "\r\n", text;
-  if (s < 0 || write(s, q.data(), q.size()) != (ssize_t)q.size())
-    return "";
-  char buf[4096];
-  for (ssize_t n; (n = read(s, buf, sizeof buf)) > 0;)
-    text.append(buf, (size_t)n);
-  close(s);
-  return text;
-}
+using http::dial;
+using http::free_port;
+using http::get;
 #define HAS(text, what) EXPECT_NE((text).find(what), std::string::npos) << what
 #define HASNT(text, what) EXPECT_EQ((text).find(what), std::string::npos) << what
 
@@ -118,6 +84,19 @@ TEST_F(Metrics, RefusalsAreCountedAtTheFirst)
   HAS(t, "\ndray_tenant_refused_total{tenant=\"a\",reason=\"QUOTA_EXCEEDED\"} 1\n");
   HAS(t, "\ndray_tenant_charged_bytes{tenant=\"a\",tier=\"dram\"} 2097152\n");
   HAS(t, "\ndray_completions_total{reason=\"QUOTA_EXCEEDED\"} 1\n");
+}
+
+TEST_F(Metrics, DifferencesBetweenTheFileAndWhatRunsAreCounted)
+{
+  kit::MoverOptions o = options();
+  o.config += "drain_ms: 5000\n";
+  Mover m(o);
+  ASSERT_TRUE(m.up()) << m.log();
+  EXPECT_EQ(http::metric(port, "dray_config_differences"), 0) << m.ask("{\"verb\":\"check\"}");
+  std::ofstream(m.dir() + "/drayd.yaml") << options().config << "drain_ms: 6000\nrevoke_grace: 7s\n";
+  std::string said = m.ask("{\"verb\":\"check\"}");
+  HAS(said, "~ drain_ms: file 6000, runs 5000");
+  EXPECT_EQ(http::metric(port, "dray_config_differences"), 2) << said;
 }
 
 TEST_F(Metrics, TenantLabelsAreCapped)

@@ -259,12 +259,158 @@ TEST_F(Quota, AnEvictingRuleKeepsTheTierFromFillingUp)
     ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK) << i;
     poll(nullptr, 0, 1);
   }
-  EXPECT_GT(m->status("counters.evicted"), 100);
+  EXPECT_GT(m->status("counters.evicted") + m->status("relief.evicted"), 100) << "by puts, and between them";
   EXPECT_EQ(m->status("counters.demoted"), 0);
   std::string t = m->ask("{\"verb\":\"tenants\"}");
   size_t at = t.find("\"peak\":");
   ASSERT_NE(at, std::string::npos);
   EXPECT_LE(std::stoull(t.substr(at + 7)), 11 * kMiB) << t;
+}
+
+/* What put it over `when` need not go on putting: the rule empties the tier to below `until` by itself, then rests. */
+TEST_F(Quota, ADemotingRuleDrainsToItsUntilAndLosesNothing)
+{
+  auto m = start("quotas: [{tenant: b, tier: dram, reserve: 2MiB}]\n"
+                 "rules: [{name: down, tier: dram, when: 75%, until: 40%, what: demote}]\n");
+  Engine a(*m, {.token = "ta"}), b(*m, {.token = "tb"});
+  for (int i = 0; i < 32; i++)
+    ASSERT_EQ(b.put("b" + n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  int i = 0;
+  for (; i < 400 && m->ask("{\"verb\":\"status\"}").find("\"begun\":0") != std::string::npos; i++) {
+    a.fill(0, kCell, (uint64_t)i);
+    ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  }
+  ASSERT_LT(i, 400) << "the rule never came into force";
+  auto charged = [&](const char *tenant) {
+    std::string t = m->ask("{\"verb\":\"tenants\"}");
+    size_t at = t.find("\"tenant\":\"" + std::string(tenant) + "\"");
+    return (uint64_t)std::stoull(t.substr(t.find("\"charged\":", at) + 10));
+  };
+  for (int k = 0; k < 500 && m->ask("{\"verb\":\"status\"}").find("in force") != std::string::npos; k++)
+    poll(nullptr, 0, 20);
+  EXPECT_EQ(m->ask("{\"verb\":\"status\"}").find("in force"), std::string::npos) << "nobody puts, and it ends all the same";
+  EXPECT_LT(charged("a") + charged("b"), 16 * kMiB * 40 / 100 + 1);
+  EXPECT_GE(charged("b"), 2 * kMiB) << "what a reserve covers is not taken";
+  EXPECT_GT(m->status("relief.demoted"), 30);
+  EXPECT_EQ(m->status("relief.evicted"), 0);
+  for (int k = 0; k < i; k++) {
+    ASSERT_EQ(a.get(n(k), 0, kCell).status, DRAY_OK) << k;
+    EXPECT_TRUE(a.holds(0, kCell, (uint64_t)k));
+  }
+  EXPECT_TRUE(m->audit_clean());
+}
+
+/* By session and by request: what it has put and is still here; freeing gives it back. */
+TEST_F(Quota, ASessionAndARequestHaveLimitsOfTheirOwn)
+{
+  auto m = start("quotas:\n  - {tenant: a, unit: session, limit: 512KiB}\n  - {tenant: a, unit: request, limit: 256KiB}\n");
+  Engine a(*m, {.agent = "one", .token = "ta"}), other(*m, {.agent = "two", .token = "ta"}), b(*m, {.token = "tb"});
+  auto put = [&](Engine &e, uint32_t request, const std::string &name) {
+    struct dray_sqe *q = e.sqe();
+    dray_prep_put(q, kit::Key(name).b, e.region.id, 0, kCell, DRAY_TIER_DRAM);
+    q->request = request;
+    return e.one();
+  };
+  struct dray_cqe r;
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(put(a, 7, "r7." + n(i)).status, DRAY_OK) << i;
+  r = put(a, 7, "r7.4");
+  EXPECT_EQ(r.reason, DRAY_QUOTA_EXCEEDED) << say(r);
+  EXPECT_EQ(r.detail, (uint32_t)DRAY_RULE_LIMIT);
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(put(a, 8, "r8." + n(i)).status, DRAY_OK) << "another request";
+  EXPECT_EQ(put(a, 9, "r9").reason, DRAY_QUOTA_EXCEEDED) << "the session's own";
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED);
+  EXPECT_EQ(put(other, 8, "o").reason, DRAY_QUOTA_EXCEEDED) << "request 8 is the tenant's, whichever session puts";
+  EXPECT_EQ(put(other, 10, "o").status, DRAY_OK) << "a session of its own";
+  EXPECT_EQ(put(b, 7, "b").status, DRAY_OK) << "another tenant's request 7";
+  ASSERT_EQ(a.drop("r7.c0").status, DRAY_OK);
+  EXPECT_EQ(put(a, 7, "r7.4").status, DRAY_OK) << "freed";
+  EXPECT_EQ(put(a, 7, "r7.5").reason, DRAY_QUOTA_EXCEEDED);
+  ASSERT_EQ(a.drop("r8.c1").status, DRAY_OK);
+  dray_prep_alloc(a.sqe(), kit::Key("fill").b, kCell, DRAY_TIER_DRAM);
+  auto fill = a.one();
+  ASSERT_EQ(fill.status, DRAY_OK) << say(fill);
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED) << "a write lease counts";
+  dray_prep_commit(a.sqe(), fill.object);
+  ASSERT_EQ((r = a.one()).status, DRAY_OK) << say(r);
+  EXPECT_EQ(put(a, 0, "r0").reason, DRAY_QUOTA_EXCEEDED) << "and the cell that it became";
+  ASSERT_EQ(a.drop("fill").status, DRAY_OK);
+  EXPECT_EQ(put(a, 0, "r0").status, DRAY_OK);
+  dray_prep_alloc(a.sqe(), kit::Key("never").b, kCell, DRAY_TIER_DRAM);
+  EXPECT_EQ(a.one().reason, DRAY_QUOTA_EXCEEDED);
+  for (int i = 0; i < 3; i++) { /* a refusal by anything else gives the charge back, too */
+    ASSERT_EQ(a.drop("r0").status, DRAY_OK);
+    dray_prep_put(a.sqe(), kit::Key("r8.c2").b, a.region.id, 0, kCell, DRAY_TIER_DRAM);
+    struct dray_cqe c = a.one();
+    EXPECT_EQ(c.status, DRAY_OK) << "replaces: " << say(c);
+    EXPECT_EQ(put(a, 0, "r0").status, DRAY_OK);
+  }
+  EXPECT_TRUE(m->audit_clean());
+  write("quotas: [{tenant: a, unit: session, limit: 1MiB}]\n");
+  ASSERT_TRUE(reload(*m));
+  for (int i = 0; i < 8; i++)
+    EXPECT_EQ(put(a, 7, "more" + n(i)).status, DRAY_OK) << i;
+  EXPECT_EQ(put(a, 7, "more").reason, DRAY_QUOTA_EXCEEDED);
+}
+
+/* What engines say it costs to compute a cell again decides which goes first, and whether it is worth a place below. */
+TEST_F(Quota, CheapCellsGoBeforeDearOnesThatAreNoMoreIdle)
+{
+  auto m = start("token_cost: 1us\nquotas: [{tenant: a, tier: dram, limit: 2MiB, over: demote}]\n");
+  Engine a(*m, {.token = "ta"});
+  auto cost = [&](const std::string &name, uint32_t tokens) {
+    auto lease = a.map(name);
+    ASSERT_EQ(lease.status, DRAY_OK) << say(lease);
+    dray_prep_replay_cost(a.sqe(), lease.object, tokens);
+    ASSERT_EQ(a.one().status, DRAY_OK);
+    ASSERT_EQ(a.unmap(lease.object).status, DRAY_OK);
+  };
+  for (int i = 0; i < 32; i++) {
+    a.fill(0, kCell, (uint64_t)i);
+    ASSERT_EQ(a.put(n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+    cost(n(i), i % 2 ? 1 : 1000000); /* the dear ones are the older of each pair */
+  }
+  poll(nullptr, 0, 20);
+  for (int i = 0; i < 12; i++)
+    ASSERT_EQ(a.put("new" + n(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  int cheap = 0, dear = 0;
+  for (int i = 0; i < 32; i++) {
+    auto c = a.stat(n(i));
+    (i % 2 ? cheap : dear) += c.status != DRAY_OK || c.tier != DRAY_TIER_DRAM;
+    if (c.status != DRAY_OK) {
+      EXPECT_EQ(i % 2, 1) << "a dear one is kept below rather than thrown away";
+    }
+  }
+  EXPECT_GT(cheap, 4 * dear) << cheap << " cheap, " << dear << " dear ones went";
+  EXPECT_GT(m->status("counters.evicted"), 0) << "one token is computed sooner than 64 KiB are read from the disk";
+  EXPECT_TRUE(m->audit_clean());
+}
+
+/* 64 KiB at a time against a dram of which a calibration says that it does 20 MB/s. */
+TEST_F(Quota, ARuleOfBandwidthRefusesWhileTheTierIsBusyAndEndsByItself)
+{
+  std::ofstream(dir + "/cal.json") << "{\"tiers\":{\"dram\":{\"BandwidthMBPerSec\":20}}}";
+  auto m = start("calibration: " + dir + "/cal.json\n"
+                 "rules: [{name: busy, tier: dram, of: bandwidth, when: 80%, until: 40%, class: bulk, what: refuse}]\n");
+  Engine a(*m, {.token = "ta"});
+  ASSERT_EQ(a.put("x", 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK);
+  auto one = [&](uint8_t klass) {
+    struct dray_sqe *q = a.sqe();
+    dray_prep_get(q, kit::Key("x").b, a.region.id, 0, kCell, DRAY_TIER_DRAM);
+    q->klass = klass;
+    return a.one();
+  };
+  struct dray_cqe r = {};
+  for (int i = 0; i < 100000 && (r = one(DRAY_CLASS_BULK)).status == DRAY_OK; i++) {
+  }
+  ASSERT_EQ(r.reason, DRAY_PRIORITY_LOST) << say(r);
+  EXPECT_EQ(r.detail, (uint32_t)DRAY_RULE_FIRST);
+  EXPECT_EQ(one(DRAY_CLASS_LATENCY).status, DRAY_OK) << "bulk comes first";
+  EXPECT_NE(m->ask("{\"verb\":\"status\"}").find("\"of\":\"bandwidth\""), std::string::npos);
+  for (int i = 0; i < 1000 && (r = one(DRAY_CLASS_BULK)).status != DRAY_OK; i++)
+    poll(nullptr, 0, 10); /* nothing is moved meanwhile: it ends */
+  EXPECT_EQ(r.status, DRAY_OK) << say(r);
 }
 
 double seconds(const std::function<void()> &f)
@@ -339,11 +485,53 @@ TEST_F(Quota, ReloadReplacesAllOrNothing)
   write("quotas: [{tenant: a, tier: dram, limit: 3MiB, colour: red}]\n");
   EXPECT_FALSE(reload(*m, &text));
   EXPECT_EQ(fill(), 0);
+  ASSERT_EQ(kill(m->keeper(), SIGHUP), 0); /* with the bad file still there */
+  ASSERT_TRUE(m->wait_status("reload_failures", 3)) << m->log();
+  EXPECT_EQ(fill(), 0) << "what stood stands";
   write("quotas: [{tenant: a, tier: dram, limit: 3MiB}]\n");
   int64_t version = m->status("quota_version");
   ASSERT_EQ(kill(m->keeper(), SIGHUP), 0);
   ASSERT_TRUE(m->wait_status("quota_version", version + 1)) << m->log();
   EXPECT_EQ(fill(), 16);
+}
+
+/* The list, each at a reload: one clear error, and what stood stands. */
+TEST_F(Quota, EveryBadFileIsOneClearErrorAndTheOldPlanStands)
+{
+  auto m = start("quotas: [{tenant: a, tier: dram, limit: 1MiB}]\n");
+  Engine a(*m, {.token = "ta"});
+  const std::string q = "quotas: [{tenant: a, tier: dram, ", r = "rules: [{name: x, tier: dram, ", mib(1 << 20, 'x');
+  const struct {
+    std::string file, says;
+  } bad[] = {{q + "reserve: 9MiB}, {tenant: b, tier: dram, reserve: 9MiB}]\n", "reserves on dram"},
+             {"quotas: [{tenant: zz, tier: dram, limit: 1MiB}]\n", "no such tenant"},
+             {q + "limit: -1}]\n", "'-1' is not a size"},
+             {q + "limit: 99999999999999999999}]\n", "too large"},
+             {q + "limit: .nan}]\n", "is not a size"},
+             {q + "limit: 1MiB, limit: 2MiB}]\n", "limit"},
+             {q + "limit: 1MiB}]\nquotas: [{tenant: b, tier: dram}]\n", "quotas"},
+             {q + "limit: " + mib + "}]\n", ""},
+             {"quotas: [{tenant: " + mib + ", tier: dram}]\n", ""},
+             {mib + ": 1\n", ""},
+             {r + "when: 50%, until: 60%, what: refuse}]\n", "never end"},
+             {r + "when: 50%, until: 40%, what: refuse}, {name: y, tier: dram, when: 50%, until: 30%, what: evict}]\n", "contradict"},
+             {r + "of: bandwidth, when: 50%, until: 40%, what: evict}]\n", "worse"},
+             {"rates: [{tenant: a, bytes: inf}]\n", "is not a size"},
+             {"quotas: [\n", ""},
+             {"calibration: /nowhere\nrules: {}\n", ""}};
+  int failures = 0;
+  for (auto &b : bad) {
+    std::string text;
+    write(b.file);
+    EXPECT_FALSE(reload(*m, &text)) << b.file.substr(0, 100);
+    EXPECT_NE(text.find(b.says), std::string::npos) << b.file.substr(0, 100) << " -> " << text.substr(0, 500);
+    EXPECT_LT(text.size(), 4000u) << "one line for people";
+    EXPECT_EQ(m->status("reload_failures"), ++failures);
+  }
+  int got = 0;
+  while (got < 100 && a.put(n(got), 0, kCell, DRAY_TIER_DRAM).status == DRAY_OK)
+    got++;
+  EXPECT_EQ(got, 16) << "1 MiB still";
 }
 
 /* exit code and what it said */
@@ -369,7 +557,7 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   auto m = start("quotas: [{tenant: a, tier: dram, reserve: 1MiB, limit: 2MiB}]\n"
                  "rules: [{name: soon, tier: dram, when: 10%, until: 8%, class: bulk, what: refuse}]\n");
   RUNS(*m, "tenants", 0, "2.0 MiB");
-  RUNS(*m, "config diff", 0, "the same");
+  RUNS(*m, "config diff", 0, "are the same");
   RUNS(*m, "config show", 0, "\"node\"");
   RUNS(*m, "config", 2, "usage");
   RUNS(*m, "config destroy", 2, "need show, diff, check or reload");
@@ -377,6 +565,9 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   auto d = run(*m, "config diff");
   EXPECT_EQ(d.first, 3);
   EXPECT_EQ(d.second, "- quota a\n+ quota a\n+ rate b\n- rule soon\n");
+  write("quotas: [{tenant: a, tier: dram, limit: 4MiB}]\nrates: [{tenant: b, directives: 5}]\nlanes: 9\n");
+  RUNS(*m, "config diff", 3, "~ lanes: file 9, runs ");
+  write("quotas: [{tenant: a, tier: dram, limit: 4MiB}]\nrates: [{tenant: b, directives: 5}]\n");
   RUNS(*m, "config check", 0, "good");
   RUNS(*m, "config diff", 3, "+ rate b");
   Engine a(*m, {.token = "ta"});
@@ -391,7 +582,7 @@ TEST_F(Quota, TheCommandLineShowsChecksDiffsAndReloads)
   RUNS(*m, "status", 0, "the last reload was refused");
   write("");
   RUNS(*m, "config reload", 0, "reloaded");
-  RUNS(*m, "config diff", 0, "the same");
+  RUNS(*m, "config diff", 0, "are the same");
 }
 
 /* An engine that does anything until it is killed. */
@@ -517,11 +708,20 @@ TEST_F(Quota, DrillsKeepTheirBoundsAndReport)
     return std::make_pair(f ? WEXITSTATUS(pclose(f)) : -1, text);
   };
   std::string page = dir + "/page.html", report = dir + "/report.json", here = std::string("DRAYD=") + DRAYD_PATH;
-  auto q = drill("quota --json --html " + page, here);
+  std::string rules = " --alerts " SOURCE_DIR "/deploy/prometheus/dray.rules.yml";
+  auto q = drill("quota --json --html " + page + rules, here);
   EXPECT_EQ(q.first, 0) << q.second;
   EXPECT_NE(q.second.find("\"refused\": 512"), std::string::npos) << q.second;
   EXPECT_EQ(q.second.find("\"kept\": false"), std::string::npos) << q.second;
   EXPECT_NE(kit::read_file(page).find("bounds kept"), std::string::npos);
+  if (system("command -v prometheus >/dev/null 2>&1") == 0) {
+    EXPECT_NE(q.second.find("the alert fires in Prometheus"), std::string::npos) << q.second;
+  } else {
+    EXPECT_NE(q.second.find("no prometheus that runs here"), std::string::npos) << q.second;
+  }
+  auto without = drill("quota --alerts /nowhere", here);
+  EXPECT_EQ(without.first, 0) << "a bound that cannot be looked at is not broken, and is said";
+  EXPECT_NE(without.second.find("not looked at: no alert rules"), std::string::npos) << without.second;
   auto n = drill("noisy-neighbour --time 300ms --json", here);
   EXPECT_EQ(n.first, 0) << n.second;
   for (const char *what : {"before", "during", "after", "p999_ns", "others", "schema_version"})

@@ -170,6 +170,7 @@ TEST_F(Tenant, FleetCellNeedsTrustAndAnEqualKey)
   ASSERT_EQ(c.status, DRAY_OK) << say(c);
   EXPECT_TRUE(kit::pattern_holds(dray_map_address(blue.d, c.slab, c.off), 1000, 9));
   EXPECT_EQ(blue.drop("pub").reason, DRAY_SCOPE_DENIED) << "a reader cannot drop it";
+  EXPECT_EQ(blue.unmap(c.object).status, DRAY_OK) << "or it would be asked for: revoke_test.cc";
   EXPECT_EQ(publish(red, "pub", DRAY_SCOPE_FLEET, DRAY_TAINTED, mk).status, DRAY_OK);
   EXPECT_EQ(get_with(blue, "pub", same).reason, DRAY_TAINT_DENIED);
   EXPECT_EQ(publish(red, "pub", DRAY_SCOPE_FLEET, DRAY_TRUSTED, mk).status, DRAY_OK);

@@ -110,6 +110,53 @@ TEST_F(QuotaConfig, BadInputIsOneClearError)
   Refused("rules: [{tier: dram, when: 90%, until: 80%, what: refuse}]\n", "name");
 }
 
+TEST_F(QuotaConfig, WhatIsWrongIsSaidWithItsLine)
+{
+  Refused("# a comment\nrules:\n  - {name: x, tier: dram, when: 90%, until: 80%, what: refuse}\n"
+          "  - name: y\n    tier: dram\n    when: 70%\n    until: 75%\n    what: refuse\n",
+          "line 5: rule y: until");
+  Refused("rules: [{name: x, tier: dram, when: 90%, until: 80%, what: refuse},\n\n"
+          "  {name: y, tier: dram, when: 90%, until: 70%, what: evict}]\n",
+          "line 4: rules x and y contradict");
+  Refused("rules:\n  - {name: x, tier: dram, when: 90%, until: 0%, what: refuse}\n", "line 3: config: rule x: until");
+  Refused("quotas:\n  - {tenant: a, tier: dram}\n  - {tenant: who, tier: dram}\n", "line 4: quota of who");
+  Refused("rates:\n  - {tenant: a, bytes: 1}\n  # again\n  - {tenant: a, bytes: 2}\n", "line 5: rate of a: given twice");
+  Refused("limits: {cells: 2048}\nquotas:\n\n  - {tenant: a, tier: dram, reserve: 2GiB}\n", "line 5: quota: reserves on dram");
+}
+
+TEST_F(QuotaConfig, QuotasBySessionAndRequest)
+{
+  ASSERT_EQ(load(std::string(kTenants) + "quotas:\n  - {tenant: a, unit: session, limit: 1MiB}\n"
+                 "  - {tenant: a, unit: request, limit: 2MiB}\n  - {tenant: a, unit: tenant, tier: dram, limit: 1GiB}\n"),
+            0)
+      << e.text;
+  ASSERT_EQ(c.quota.budgets_n, 2u);
+  EXPECT_EQ(c.quota.grants_n, 1u);
+  EXPECT_EQ(c.quota.budget[0].unit, QUOTA_SESSION);
+  EXPECT_EQ(c.quota.budget[1].limit, 2u << 20);
+  EXPECT_EQ(c.quota.budget[1].line, 4u);
+  EXPECT_EQ(c.quota.grant[0].line, 5u);
+  const std::string q = "quotas:\n  - {tenant: a, unit: session, ";
+  Refused(q + "limit: 1MiB, tier: dram}\n", "line 3: config: quota of a per session: need a limit, and no tier");
+  Refused(q + "weight: 1}\n", "need a limit");
+  Refused(q + "limit: -1}\n", "'-1'");
+  Refused(q + "limit: 1MiB}\n  - {tenant: a, unit: session, limit: 2MiB}\n", "line 4: quota of a per session: given twice");
+  Refused("quotas: [{tenant: zz, unit: request, limit: 1}]\n", "no such tenant");
+  Refused("quotas: [{tenant: a, unit: planet, limit: 1}]\n", "'planet' is none of tenant session request");
+  Refused("token_cost: 0\n", "token_cost");
+  Refused("token_cost: -1us\n", "token_cost");
+}
+
+TEST_F(QuotaConfig, RulesOfBandwidth)
+{
+  ASSERT_EQ(load(std::string(kTenants) + "rules: [{name: x, tier: dram, of: bandwidth, when: 90%, until: 80%, what: slow, rate: 1MiB}]\n"), 0)
+      << e.text;
+  EXPECT_EQ(c.quota.rule[0].of, RULE_OF_BANDWIDTH);
+  const std::string r = "rules: [{name: x, tier: dram, ";
+  Refused(r + "of: moon, when: 90%, until: 80%, what: refuse}]\n", "'moon' is none of fill bandwidth");
+  Refused(r + "of: bandwidth, when: 90%, until: 80%, what: evict}]\n", "worse");
+}
+
 TEST_F(QuotaConfig, AReloadIsCheckedAgainstTheTenantsThatRun)
 {
   ASSERT_EQ(load("auto_tenants: false\n"), 0) << e.text;

@@ -46,6 +46,10 @@ TEST(Units, TimesAreNanoseconds)
   EXPECT_EQ(v, 250000u);
   EXPECT_EQ(units_time("1.5", &v), 0);
   EXPECT_EQ(v, 1500000000u);
-  EXPECT_EQ(units_time("1h", &v), -EINVAL);
+  EXPECT_EQ(units_time("1h", &v), 0);
+  EXPECT_EQ(v, 3600000000000u);
+  EXPECT_EQ(units_time("7d", &v), 0);
+  EXPECT_EQ(v, 604800000000000u);
+  EXPECT_EQ(units_time("1y", &v), -EINVAL);
 }
 }  // namespace

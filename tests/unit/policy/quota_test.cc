@@ -36,13 +36,14 @@ struct Plan {
     r.what = what;
     r.klass = klass;
     r.tier = DRAY_TIER_DRAM;
+    r.of = RULE_OF_FILL;
     r.rate = what == QUOTA_SLOW ? 1 << 20 : 0;
     return r;
   }
   std::string check()
   {
     err e{};
-    return quota_plan_check(p.get(), capacity, 1 << DRAY_TIER_DRAM, &e) < 0 ? e.text : "";
+    return quota_plan_check(p.get(), capacity, 1 << DRAY_TIER_DRAM, 1 << DRAY_TIER_DRAM, &e) < 0 ? e.text : "";
   }
 };
 
@@ -242,6 +243,56 @@ TEST(QuotaDecide, EachRowOfWhatARuleInForceSays)
   EXPECT_EQ(decide(p, DRAY_CLASS_NORMAL, 1000, 1, {I, R}, 2).reason, DRAY_REBALANCE) << "not its turn";
   EXPECT_EQ(decide(p, DRAY_CLASS_NORMAL, 1000, 1, {I, R}, 0).reason, DRAY_REASON_OK) << "its turn";
   EXPECT_EQ(decide(p, DRAY_CLASS_NORMAL, 0, 1, {I, R}, 2).reason, DRAY_REASON_OK) << "its reserve has no turns";
+}
+
+TEST(QuotaDecide, ARuleOfBandwidthIsAboutMovingAndOneOfFillAboutGrowing)
+{
+  Plan p;
+  p.rule("band", 800, 700, QUOTA_REFUSE).of = RULE_OF_BANDWIDTH;
+  p.rule("fill", 800, 700, QUOTA_REFUSE);
+  EXPECT_EQ(p.check(), "") << "the same when of two things is no contradiction";
+  quota_ask a{};
+  a.tier = DRAY_TIER_DRAM;
+  a.moves = true;
+  a.bytes = 1;
+  a.reserve = 1000;
+  a.phase[0] = RULE_FORCE;
+  a.phase[1] = RULE_IDLE;
+  quota_verdict v{};
+  quota_decide(p.p.get(), &a, &v);
+  EXPECT_EQ(v.reason, DRAY_POOL_PRESSURE) << "a reserve is bytes kept, not bytes a second";
+  a.tier = 0;
+  quota_decide(p.p.get(), &a, &v);
+  EXPECT_EQ(v.reason, DRAY_POOL_PRESSURE) << "where it will go is not known yet";
+  a.tier = DRAY_TIER_CXL;
+  quota_decide(p.p.get(), &a, &v);
+  EXPECT_EQ(v.reason, DRAY_REASON_OK);
+  a.tier = DRAY_TIER_DRAM;
+  a.moves = false;
+  a.reserve = 0;
+  quota_decide(p.p.get(), &a, &v);
+  EXPECT_EQ(v.reason, DRAY_REASON_OK) << "only the rule of fill is asked, and it is idle";
+}
+
+TEST(QuotaPlan, ARuleOfBandwidthThatWouldMakeItWorseOrCannotBeMeasuredIsRefused)
+{
+  for (uint8_t what : {QUOTA_DEMOTE, QUOTA_EVICT}) {
+    Plan p;
+    p.rule("r", 800, 700, what).of = RULE_OF_BANDWIDTH;
+    SAYS(p, "makes a rule of bandwidth worse");
+  }
+  Plan p;
+  p.rule("r", 800, 700, QUOTA_REFUSE).of = RULE_OF_BANDWIDTH;
+  p.p->rule[0].tier = DRAY_TIER_DISK;
+  SAYS(p, "of disk is not known");
+}
+
+TEST(QuotaPlan, WhatIsWrongIsSaidWithItsLine)
+{
+  Plan p;
+  p.rule("a", 900, 800, QUOTA_REFUSE).line = 12;
+  p.rule("b", 900, 700, QUOTA_REFUSE).line = 14;
+  EXPECT_EQ(p.check().find("line 14: rules a and b contradict"), 0u) << p.check();
 }
 
 TEST(QuotaDecide, SlowDemoteAndEvictAdmitAndSaySo)

@@ -659,6 +659,7 @@ TEST_F(Quota, BooksAreRightAfterEnginesWereKilledInTheMidst)
   EXPECT_TRUE(m->audit_clean()) << m->ask("{\"verb\":\"audit\"}");
   EXPECT_EQ(m->status("leases"), 0);
   EXPECT_GT(m->status("counters.completed"), 500);
+  printf("directives completed: %lld\n", (long long)m->status("counters.completed"));
   std::string t = m->ask("{\"verb\":\"tenants\"}");
   size_t a = t.find("\"tenant\":\"a\"");
   ASSERT_NE(a, std::string::npos);

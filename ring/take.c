@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ring/take.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "include/priv/bits.h"
@@ -140,14 +141,13 @@ unsigned take_item_check(unsigned op, bool layout, const struct dray_item *i)
 
 int take_burst(struct wire_in *sq, struct dray_req *ret_reqs, uint32_t n)
 {
-  struct dray_sqe copy[TAKE_BURST];
+  _Static_assert(offsetof(struct dray_req, sqe) == 0, "an entry is fetched to where it stays");
   uint32_t pos = wire_in_pos(sq);
-  int k = wire_in_take(sq, copy, n < TAKE_BURST ? n : TAKE_BURST);
+  int k = wire_in_take_apart(sq, ret_reqs, sizeof *ret_reqs, n < TAKE_BURST ? n : TAKE_BURST);
   if (k <= 0)
     return k;
   for (int i = 0; i < k; i++) {
     struct dray_req *r = &ret_reqs[i];
-    r->sqe = copy[i];
     r->sq_pos = pos + (uint32_t)i;
     r->reason = (uint16_t)take_check(&r->sqe);
   }

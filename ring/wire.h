@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
@@ -126,6 +127,20 @@ struct wire_in {
   uint32_t *mine;         /* the index we publish */
 };
 
+/* Imports the peer's index when the private ring is empty. 1: there is something now; 0; -EPROTO. */
+static inline int wire_in_import(struct wire_in *c)
+{
+  struct rte_ring *r = c->w.r;
+  uint32_t p = index_see(c->theirs); /* [SQ] or [CQ] */
+  if (p == r->prod.tail)
+    return 0;
+  /* the private ring is empty here, so the new index may be at most a capacity ahead, and never behind */
+  if ((uint32_t)(p - r->cons.head) > r->capacity)
+    return -EPROTO;
+  r->prod.head = r->prod.tail = p;
+  return 1;
+}
+
 /* Up to n entries copied out into buf: the one and only fetch of peer memory. Returns the count, or -EPROTO. The slots
    are released by wire_in_release(). */
 static inline int wire_in_take(struct wire_in *c, void *buf, uint32_t n)
@@ -133,15 +148,32 @@ static inline int wire_in_take(struct wire_in *c, void *buf, uint32_t n)
   struct rte_ring *r = c->w.r;
   uint32_t k = rte_ring_sc_dequeue_burst_elem(r, buf, WIRE_ELEM, n, NULL);
   if (k == 0) {
-    uint32_t p = index_see(c->theirs); /* [SQ] or [CQ] */
-    if (p == r->prod.tail)
-      return 0;
-    /* the private ring is empty here, so the new index may be at most a capacity ahead, and never behind */
-    if ((uint32_t)(p - r->cons.head) > r->capacity)
-      return -EPROTO;
-    r->prod.head = r->prod.tail = p;
+    int e = wire_in_import(c);
+    if (e <= 0)
+      return e;
     k = rte_ring_sc_dequeue_burst_elem(r, buf, WIRE_ELEM, n, NULL);
   }
+  copied_once();
+  return (int)k;
+}
+/* The same, each entry `stride` bytes behind the one before: where it stays. */
+static inline int wire_in_take_apart(struct wire_in *c, void *buf, size_t stride, uint32_t n)
+{
+  struct rte_ring *r = c->w.r;
+  struct rte_ring_zc_data zc;
+  uint32_t k = rte_ring_dequeue_zc_burst_elem_start(r, WIRE_ELEM, n, &zc, NULL);
+  if (k == 0) {
+    int e = wire_in_import(c);
+    if (e <= 0)
+      return e;
+    k = rte_ring_dequeue_zc_burst_elem_start(r, WIRE_ELEM, n, &zc, NULL);
+  }
+  for (uint32_t i = 0; i < k; i++) {
+    const void *from = i < zc.n1 ? (const char *)zc.ptr1 + (size_t)i * WIRE_ELEM
+                                 : (const char *)zc.ptr2 + (size_t)(i - zc.n1) * WIRE_ELEM;
+    memcpy((char *)buf + i * stride, from, WIRE_ELEM);
+  }
+  rte_ring_dequeue_zc_elem_finish(r, k);
   copied_once();
   return (int)k;
 }

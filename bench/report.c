@@ -51,6 +51,13 @@ double result_ratio(const struct result *r)
   return theirs > 0 ? series_quantile(&r->ours, 0.5) / theirs : 0;
 }
 
+/* Of what is better lower the bar is a ceiling. */
+static bool result_meets(const struct result *r)
+{
+  double ratio = result_ratio(r);
+  return ratio > 0 && (r->lower ? ratio <= r->bar : ratio >= r->bar);
+}
+
 static json_t *machine(void)
 {
   struct utsname u;
@@ -105,7 +112,7 @@ static void print_json(const struct report *r, FILE *f)
     }
     if (x->bar > 0) {
       json_object_set_new(j, "bar", json_real(x->bar));
-      json_object_set_new(j, "met", json_boolean(result_ratio(x) >= x->bar));
+      json_object_set_new(j, "met", json_boolean(result_meets(x)));
     }
     json_object_set_new(j, "path", json_string(x->path));
     json_object_set_new(j, "verified", json_boolean(x->verified));
@@ -143,7 +150,7 @@ void report_print(const struct report *r, FILE *f, bool json)
       fprintf(f, "%12s %7s ", "-", "-");
     fprintf(f, "%6u %s%s%s", x->ours.n, x->verified ? "yes" : "no", x->note[0] ? "  " : "", x->note);
     if (x->bar > 0)
-      fprintf(f, "  bar %.2f: %s", x->bar, result_ratio(x) >= x->bar ? "pass" : "short");
+      fprintf(f, "  bar %.2f: %s", x->bar, result_meets(x) ? "pass" : "short");
     fputc('\n', f);
   }
 }

@@ -522,3 +522,36 @@ TEST_F(GuestRdma, ADevdaxSlabIsReadByAPeerAndItsDrainLeavesNoRegistrationBehind)
   EXPECT_EQ(0, guest::shell("echo " + guest::dax() + " > /sys/bus/dax/drivers/device_dax/bind", &out)) << out;
   EXPECT_EQ(before, guest::kernel_warnings()) << "the kernel noticed";
 }
+
+TEST_F(GuestRdmaPoison, OfLentMemoryTheProviderSaysSuccessAndTheCrcProvesTheBytes)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  e.fill(0, kMid, 3);
+  ASSERT_EQ(DRAY_OK, e.put("cell", 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC).status);
+  // b's worker has the lent memory mapped and registered; its first page goes bad, by a process that does not map it
+  std::ifstream maps("/proc/" + std::to_string(b->worker()) + "/maps");
+  unsigned long long from = 0, to = 0;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/dev/zero") != std::string::npos && sscanf(line.c_str(), "%llx-%llx", &from, &to) == 2 && to - from == 8 * guest::kMiB)
+      break;
+  ASSERT_EQ(8 * guest::kMiB, to - from);
+  uint64_t frame = 0;
+  int fd = open(("/proc/" + std::to_string(b->worker()) + "/pagemap").c_str(), O_RDONLY);
+  ASSERT_EQ(8, pread(fd, &frame, 8, (off_t)(from / 4096 * 8)));
+  close(fd);
+  char line[96];
+  snprintf(line, sizeof line, "echo 0x%llx > /sys/kernel/debug/hwpoison/corrupt-pfn", (unsigned long long)(frame & ((1ull << 55) - 1)));
+  guest::shell(line); // "busy" where it is pinned, and in force all the same
+  auto c = e.get("cell", 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC);
+  printf("MATRIX lent memory | RDMA, registered before the poison: %s%s\n", say(c).c_str(),
+         c.status == DRAY_OK && e.holds(0, kMid, 3) ? ", with the old data" : "");
+  if (c.status == DRAY_OK) {
+    EXPECT_TRUE(c.flags & DRAY_CRC_CHECKED);
+    EXPECT_TRUE(e.holds(0, kMid, 3));
+  }
+  EXPECT_TRUE(Connected(e)) << "the mover that lends lives on";
+}

@@ -2,9 +2,12 @@
 /* Two movers on two soft RoCE devices: a's engines use what b has and lends. */
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -13,6 +16,10 @@
 #include <random>
 
 #include "tests/guest/guest.h"
+
+extern "C" {
+#include "transports/transport.h"
+}
 
 using kit::Engine;
 using kit::EngineOptions;
@@ -554,4 +561,84 @@ TEST_F(GuestRdmaPoison, OfLentMemoryTheProviderSaysSuccessAndTheCrcProvesTheByte
     EXPECT_TRUE(e.holds(0, kMid, 3));
   }
   EXPECT_TRUE(Connected(e)) << "the mover that lends lives on";
+}
+
+TEST_F(GuestRdma, BytesThatAreNotWhatTheirCrcSaysAreAFaultOfThatReadAlone)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine mine(*b, guest::as("red")), far(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(far)) << a->log() << b->log();
+  mine.fill(0, kMid, 5);
+  mine.fill(kMid, kMid, 6);
+  ASSERT_EQ(DRAY_OK, mine.put("lie", 0, kMid, DRAY_TIER_DRAM, DRAY_VERIFY_CRC).status);
+  ASSERT_EQ(DRAY_OK, mine.put("truth", kMid, kMid, DRAY_TIER_DRAM, DRAY_VERIFY_CRC).status);
+  // b's memory changes behind its back: what it says of the cell is a lie from now on
+  std::string pid = std::to_string(b->worker());
+  std::ifstream maps("/proc/" + pid + "/maps");
+  int mem = open(("/proc/" + pid + "/mem").c_str(), O_RDWR), changed = 0;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long from, to;
+    if (line.find("dray-dram") == std::string::npos || sscanf(line.c_str(), "%llx-%llx", &from, &to) != 2)
+      continue;
+    std::vector<char> page(4096);
+    for (; from < to; from += kMid)
+      if (pread(mem, page.data(), 4096, (off_t)from) == 4096 && !memcmp(page.data(), mine.mem(), 4096)) {
+        page[100] ^= 1;
+        changed += pwrite(mem, &page[100], 1, (off_t)(from + 100)) == 1;
+      }
+  }
+  close(mem);
+  ASSERT_EQ(1, changed);
+  auto c = far.get("lie", 0, kMid);
+  EXPECT_EQ(DRAY_FAULT, c.status) << say(c);
+  EXPECT_EQ(DRAY_CRC_MISMATCH, c.reason) << say(c);
+  c = far.move("lie", DRAY_TIER_DRAM, DRAY_TIER_REMOTE);
+  EXPECT_EQ(DRAY_CRC_MISMATCH, c.reason) << say(c) << " a bad copy is no cell here";
+  EXPECT_EQ(DRAY_ABSENT, far.get("lie", 0, kMid, DRAY_TIER_DRAM).reason);
+  c = far.get("truth", 0, kMid);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_TRUE(far.holds(0, kMid, 6));
+}
+
+TEST_F(GuestRdma, LockedMemoryThatIsShortIsSaidWithNeedHaveAndKnob)
+{
+  int out[2];
+  ASSERT_EQ(0, pipe(out));
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct caps[2] = {};
+    struct rlimit l = {64 << 10, 64 << 10};
+    syscall(SYS_capget, &h, caps);
+    for (auto *set : {&caps[0].effective, &caps[0].permitted})
+      *set &= ~(1u << CAP_IPC_LOCK);
+    syscall(SYS_capset, &h, caps);
+    setrlimit(RLIMIT_MEMLOCK, &l);
+    struct dev_config cfg = {};
+    cfg.name = "far";
+    cfg.path = "10.9.0.1";
+    cfg.capacity = 1 << 20;
+    cfg.lanes = 2;
+    cfg.depth = 16;
+    cfg.bounce_bytes = 1 << 20;
+    struct err e = {};
+    struct dev *d = nullptr;
+    int r = transport_rdma.cold->open(&cfg, &e, &d);
+    if (r == 0)
+      r = d->cold->start(d, &e);
+    dprintf(out[1], "%d %s", r, e.text);
+    _exit(0);
+  }
+  close(out[1]);
+  char text[600] = "";
+  ssize_t n = read(out[0], text, sizeof text - 1);
+  EXPECT_GT(n, 0);
+  close(out[0]);
+  waitpid(pid, nullptr, 0);
+  std::string said = text;
+  EXPECT_EQ(0u, said.find("-12 ")) << said;
+  for (const char *word : {"RLIMIT_MEMLOCK", "2097152", "65536", "LimitMEMLOCK="})
+    EXPECT_NE(std::string::npos, said.find(word)) << word << ": " << said;
 }

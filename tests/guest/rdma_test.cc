@@ -405,7 +405,7 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
     }
     auto t = Clock::now();
     ASSERT_GE(dray_submit(e.d), 0);
-    auto moment = std::chrono::microseconds(rnd() % 60000);
+    auto moment = std::chrono::microseconds(rnd() % 250000);
     while (Clock::now() - t < moment) {
     }
     kill(b->keeper(), SIGKILL);

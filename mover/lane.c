@@ -30,6 +30,7 @@
 
 #define SPIN_MIN_NS 2000u
 #define SPIN_MAX_NS 50000u
+#define SPIN_PEER_NS 200000u /* a few transfers of a page over a fabric: sleeping would double each of them */
 #define SPIN_DEVICE_NS 6000u /* about what going to sleep and being woken costs */
 
 void lane_refresh(struct lane *l)
@@ -311,6 +312,8 @@ static void lane_idle(struct lane *l)
   /* with a device at work and every engine asleep only the device can have news, and it may need the CPU more than we
    * do */
   uint64_t spin = l->flying && !lane_engines_awake(l) ? MIN_OF(l->spin_ns, (uint64_t)SPIN_DEVICE_NS) : l->spin_ns;
+  if (UNLIKELY(l->peers) && l->flying && l->spin_ns)
+    spin = SPIN_PEER_NS;
   while (now - start < spin) {
     for (int i = 0; i < 8; i++) {
       LIST_EACH (&l->sessions, n) {
@@ -390,6 +393,7 @@ static void *lane_main(void *arg)
     faulty |= l->d->cfg->tier[i].fault != NULL;
     verbs |= l->d->cfg->tier[i].peer != NULL;
   }
+  l->peers = verbs;
   int r = l->d->cfg->harden ? sandbox_lane(faulty, verbs) : 0;
   if (r < 0 && r != -ENOTSUP)
     log_line(&l->d->log, LOG_ERROR, "lane %u: no filter of system calls: %s", l->idx, strerror(-r));

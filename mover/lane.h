@@ -81,6 +81,7 @@ struct lane {
   uint64_t next_deadline;
   bool stopping;
   uint64_t spin_ns;
+  bool peers; /* a tier is a peer's */
   struct step *steps;
   uint32_t *free_steps, free_steps_n;
   struct chunk *chunks;

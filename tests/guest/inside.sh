@@ -44,15 +44,19 @@ case $variant in
     ;;
   rxe)
     devices_rxe || { echo 'guest: no soft RoCE'; exit 1; }
-    # what the RDMA transport's tests will stand on: two devices, each with a port that is up
     n=$(ibv_devinfo | grep -c PORT_ACTIVE)
     if [ "$n" = 2 ]; then echo '[       OK ] rxe.TwoDevicesAreActive (0 ms)'; else echo "[  FAILED  ] rxe.TwoDevicesAreActive ($n ms)"; bad=1; fi
-    if [ "$filter" = '*' ] || [ "$filter" = conform ]; then
+    if [ -x "$build/tests/conform/conform_rdma" ] && { [ "$filter" = '*' ] || [ "$filter" = conform ]; }; then
       # one device with itself; then both, striped, and the memory in pieces of an odd size
       export CONFORM_RDMA=10.9.0.1
       program ../conform/conform_rdma 'Conform*:-ConformFaults.*'
       export CONFORM_RDMA='10.9.0.1>10.9.0.2,10.9.0.2>10.9.0.2' CONFORM_PIECE=$((300 << 10))
-      program ../conform/conform_rdma 'Conform.*:-*Hostile*'
+      program ../conform/conform_rdma 'Conform.*:-*Hostile*:*HoweverTheSource*'
+    fi
+    if [ -x "$build/tests/guest/guest-rdma" ] && [ "$filter" != conform ]; then
+      modprobe sch_netem
+      program guest-rdma "GuestRdma.$filter"
+      program guest-rdma "GuestRdmaKill.$filter:GuestRdmaPoison.$filter"
     fi
     ;;
 esac

@@ -185,7 +185,8 @@ static int rdma_slab_add(struct dev *dev, uint64_t bytes, struct err *e, struct 
   uint64_t at;
   LOCKED(&d->lock);
   int rc;
-  while ((rc = extent_alloc(&d->map, bytes / RDMA_UNIT, &at)) == -ENOSPC && d->link && d->wiping) {
+  while ((rc = extent_alloc(&d->map, bytes / RDMA_UNIT, &at)) == -ENOSPC && d->wiping && d->link &&
+         link_status(d->link) == LINK_OPEN) { /* a peer that is not there is not waited for */
     link_ring(d->link);
     if (pthread_cond_timedwait(&d->freed, &d->lock, &until))
       break;
@@ -198,14 +199,14 @@ static int rdma_slab_add(struct dev *dev, uint64_t bytes, struct err *e, struct 
   return 0;
 }
 
-/* What was never written to needs no wiping, but who knows: all of it is, and then it is free. */
+/* It may have been written to: it is free once the peer has wiped it. */
 static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
 {
   struct rdma_dev *d = rdma_of(dev);
   (void)lent; /* never: no fd of it leaves */
   struct wipe *w = calloc(1, sizeof *w);
   LOCKED(&d->lock);
-  if (w && d->link && mem->unit == link_see(&d->gen)) {
+  if (w && d->link && word_see(&d->lent) && mem->unit == link_see(&d->gen)) {
     w->off = mem->dev_off;
     w->bytes = mem->bytes;
     list_push_back(&d->wipes, &w->link);
@@ -213,7 +214,8 @@ static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
     link_ring(d->link);
     return;
   }
-  /* of a lease that is over; or out of memory: then the range is lost rather than shown to another */
+  /* of a lease that is over, or of before the first: it holds nothing of ours. Out of memory: the range is lost rather
+     than shown to another */
   if (w)
     extent_free(&d->map, mem->dev_off / RDMA_UNIT, mem->bytes / RDMA_UNIT);
   free(w);

@@ -7,7 +7,7 @@ cd "$(dirname "$0")" || exit 2
 bad=0
 program() { # NAME FILTER: each has its own limit, so that one that hangs does not cost the others their say
   printf '\n-- %s %s\n' "$1" "$2"
-  timeout 150 "$build/tests/guest/$1" --gtest_filter="$2" </dev/null
+  timeout "${limit:-150}" "$build/tests/guest/$1" --gtest_filter="$2" </dev/null
   local rc=$?
   [ $rc = 0 ] || { printf -- '-- %s: exit code %d\n' "$1" $rc; bad=1; }
 }
@@ -57,6 +57,16 @@ case $variant in
       modprobe sch_netem
       program guest-rdma "GuestRdma.$filter"
       program guest-rdma "GuestRdmaKill.$filter:GuestRdmaPoison.$filter"
+    fi
+    ;;
+  two)
+    devices_node || { echo 'guest: no soft RoCE'; exit 1; }
+    if [ "$GUEST_NODE" = 2 ]; then
+      limit=260 program guest-rdma 'GuestPeer.*'
+    else
+      limit=240 program guest-rdma "${filter:-*}"
+      # the other one goes home
+      exec 3<>"/dev/tcp/$GUEST_PEER/4790" && echo bye >&3
     fi
     ;;
 esac

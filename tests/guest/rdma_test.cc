@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two movers on two soft RoCE devices: a's engines use what b has and lends. */
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -67,6 +70,58 @@ protected:
     o.tenants = Tenants();
     return std::make_unique<Mover>(o);
   }
+  /* b as seen by what may run with it on another machine: there, GuestPeer does what it is told over TCP. */
+  class Peer {
+  public:
+    explicit Peer(GuestRdma *t)
+    {
+      if (guest::env("GUEST_PEER").empty())
+        own_ = t->B();
+      else
+        up_ = Ask("start") == 1;
+    }
+    ~Peer()
+    {
+      if (!own_)
+        Ask("stop");
+    }
+    Peer(const Peer &) = delete;
+    Peer &operator=(const Peer &) = delete;
+    bool up() const { return own_ ? own_->up() : up_; }
+    std::string log() const { return own_ ? own_->log() : "(the other machine's)"; }
+    bool audit_clean() const { return own_ ? own_->audit_clean() : Ask("audit") == 1; }
+    int64_t cells() const { return own_ ? own_->status("cells") : Ask("cells"); }
+    void kill() { own_ ? (void)::kill(own_->keeper(), SIGKILL) : (void)Ask("kill"); }
+
+  private:
+    /* A word there, a number back; -1 within 30 s when nobody answers. */
+    static int64_t Ask(const std::string &word)
+    {
+      auto t = Clock::now();
+      struct sockaddr_in to = {};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(kPort);
+      inet_pton(AF_INET, guest::env("GUEST_PEER").c_str(), &to.sin_addr);
+      while (Since(t) < 30) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char answer[32] = "";
+        struct pollfd p = {fd, POLLIN, 0};
+        bool told = connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
+                    send(fd, (word + "\n").c_str(), word.size() + 1, MSG_NOSIGNAL) > 0;
+        ssize_t n = told && poll(&p, 1, 30000) > 0 ? read(fd, answer, sizeof answer - 1) : -1;
+        close(fd);
+        if (n > 0)
+          return atoll(answer);
+        if (told)
+          return -1;
+        poll(nullptr, 0, 100); // it is not there yet
+      }
+      return -1;
+    }
+    std::unique_ptr<Mover> own_;
+    bool up_ = false;
+  };
+  static constexpr uint16_t kPort = 4790;
   // Connected: a STAT is answered by the peer, with whatever it has to say.
   static bool Connected(Engine &e, double seconds = 15)
   {
@@ -107,7 +162,7 @@ protected:
 
 TEST_F(GuestRdma, AThousandCellsArePutToThePeerAndGotBack)
 {
-  auto b = B();
+  auto b = std::make_unique<Peer>(this);
   ASSERT_TRUE(b->up()) << b->log();
   auto a = A();
   ASSERT_TRUE(a->up()) << a->log();
@@ -147,7 +202,7 @@ TEST_F(GuestRdma, AThousandCellsArePutToThePeerAndGotBack)
     }
   };
   all(DRAY_PUT);
-  EXPECT_EQ(1000, b->status("cells"));
+  EXPECT_EQ(1000, b->cells());
   all(DRAY_GET);
   auto c = Stat(e, Name(7));
   EXPECT_EQ(DRAY_OK, c.status) << say(c);
@@ -386,7 +441,7 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
   const int want = atoi(guest::env("GUEST_RDMA_KILLS").c_str());
   int rounds = 0, ended = 0, ok = 0;
   auto begun = Clock::now();
-  auto b = B();
+  auto b = std::make_unique<Peer>(this);
   ASSERT_TRUE(b->up()) << b->log();
   for (; want ? rounds < want : rounds < 50 && Since(begun) < 100; rounds++) {
     ASSERT_TRUE(Connected(e, 20)) << rounds << a->log() << b->log();
@@ -409,7 +464,7 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
     auto moment = std::chrono::microseconds(rnd() % 250000);
     while (Clock::now() - t < moment) {
     }
-    kill(b->keeper(), SIGKILL);
+    b->kill();
     int left = kOpen;
     while (left && Since(t) < 10)
       for (const struct dray_cqe *c; left && dray_wait(e.d, 1, 100) >= 0 && (c = dray_peek(e.d)); dray_seen(e.d)) {
@@ -426,13 +481,63 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
       EXPECT_EQ(1, seen[k]) << k;
     std::vector<char> after(e.mem(), e.mem() + kOpen * kMid);
     b = nullptr;
-    b = B();
+    b = std::make_unique<Peer>(this);
     ASSERT_TRUE(b->up());
     EXPECT_EQ(0, memcmp(after.data(), e.mem(), after.size())) << "a byte landed after the end, round " << rounds;
   }
   printf("rounds %d, directives ended %d, of them OK %d\n", rounds, ended, ok);
   EXPECT_GE(rounds, 10);
   EXPECT_TRUE(a->audit_clean());
+}
+
+/* The second of two machines: what the first one's Peer asks for. */
+class GuestPeer : public GuestRdma {};
+TEST_F(GuestPeer, DoesWhatTheOtherMachineTellsIt)
+{
+  if (guest::env("GUEST_NODE") != "2")
+    GTEST_SKIP() << "not the second of two machines";
+  struct sockaddr_in a = {};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(kPort);
+  a.sin_addr.s_addr = htonl(INADDR_ANY);
+  int on = 1, listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ASSERT_EQ(0, bind(listening, (struct sockaddr *)&a, sizeof a));
+  ASSERT_EQ(0, listen(listening, 4));
+  std::unique_ptr<Mover> b;
+  int starts = 0;
+  for (;;) {
+    struct pollfd p = {listening, POLLIN, 0};
+    ASSERT_GT(poll(&p, 1, 60000), 0) << "the other machine is silent";
+    int fd = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
+    char text[32] = "";
+    p = {fd, POLLIN, 0};
+    if (fd < 0 || poll(&p, 1, 10000) <= 0 || read(fd, text, sizeof text - 1) <= 0) {
+      close(fd);
+      continue;
+    }
+    std::string word = text, answer = "1";
+    if (word == "start\n") {
+      b = nullptr;
+      b = B();
+      starts++;
+      answer = b->up() ? "1" : "0";
+    } else if (word == "kill\n" && b) {
+      ::kill(b->keeper(), SIGKILL);
+    } else if (word == "audit\n" && b) {
+      answer = b->audit_clean() ? "1" : "0";
+    } else if (word == "cells\n" && b) {
+      answer = std::to_string(b->status("cells"));
+    } else {
+      b = nullptr;
+    }
+    (void)!write(fd, answer.c_str(), answer.size());
+    close(fd);
+    if (word == "bye\n")
+      break;
+  }
+  close(listening);
+  EXPECT_GT(starts, 0);
 }
 
 /* What peers read without asking is not seen by us: who decides when memory goes bad under a registration. */

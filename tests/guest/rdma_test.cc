@@ -64,7 +64,7 @@ protected:
   {
     kit::MoverOptions o;
     o.config = "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address + "', key_file: " +
-               (key.empty() ? key_ : key) + ", timeout_ms: 2000}\ntiers:\n  - {name: dram, transport: memory, capacity: " +
+               (key.empty() ? key_ : key) + ", timeout_ms: " + std::to_string(timeout_ms_) + "}\ntiers:\n  - {name: dram, transport: memory, capacity: " +
                dram + ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB}\n"
                "  - {name: remote, transport: rdma, peer: b}\n";
     o.tenants = Tenants();
@@ -157,11 +157,13 @@ protected:
   }
   run::Scratch scratch_;
   std::string key_;
+  int timeout_ms_ = 2000;
 };
 } // namespace
 
 TEST_F(GuestRdma, AThousandCellsArePutToThePeerAndGotBack)
 {
+  timeout_ms_ = 20000; // an emulated machine on a busy one
   auto b = std::make_unique<Peer>(this);
   ASSERT_TRUE(b->up()) << b->log();
   auto a = A();

@@ -439,13 +439,13 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
   std::mt19937 rnd(7);
   constexpr int kOpen = 8;
   constexpr uint32_t kDeadlineUs = 400000;
-  // GUEST_RDMA_KILLS: so many, however long it takes; else as many as two minutes have room for
+  // GUEST_RDMA_KILLS: so many, however long it takes; else as many as there is time for
   const int want = atoi(guest::env("GUEST_RDMA_KILLS").c_str());
   int rounds = 0, ended = 0, ok = 0;
   auto begun = Clock::now();
   auto b = std::make_unique<Peer>(this);
   ASSERT_TRUE(b->up()) << b->log();
-  for (; want ? rounds < want : rounds < 50 && Since(begun) < 100; rounds++) {
+  for (; want ? rounds < want : rounds < 50 && Since(begun) < 40; rounds++) {
     ASSERT_TRUE(Connected(e, 20)) << rounds << a->log() << b->log();
     // bytes of an earlier round: whoever writes there later is caught
     memset(e.mem(), 0xee, kOpen * kMid);
@@ -488,7 +488,7 @@ TEST_F(GuestRdmaKill, AtAnyMomentEveryDirectiveEndsOnceInItsDeadlineAndNothingLa
     EXPECT_EQ(0, memcmp(after.data(), e.mem(), after.size())) << "a byte landed after the end, round " << rounds;
   }
   printf("rounds %d, directives ended %d, of them OK %d\n", rounds, ended, ok);
-  EXPECT_GE(rounds, 10);
+  EXPECT_GE(rounds, 5);
   EXPECT_TRUE(a->audit_clean());
 }
 

@@ -13,7 +13,7 @@
 
 #define LARGE MIB(64)
 #define CELL MIB(2)
-#define CELLS 16u /* a round */
+#define CELLS 32u /* a round */
 #define SETS 8u   /* disjoint: a set is cold again when its turn comes */
 
 /* Where cell i of a set is: not in order, which hardware would foresee. */

@@ -156,8 +156,6 @@ static int daemon_start(struct daemon *d, struct err *e)
     r = daemon_watch(d);
   if (r == 0)
     r = poison_watch(d);
-  if (r == 0)
-    r = peers_start(d, e);
   d->lanes = r == 0 ? calloc(d->lanes_n, sizeof *d->lanes) : NULL;
   if (r == 0 && !d->lanes)
     r = -ENOMEM;
@@ -166,6 +164,7 @@ static int daemon_start(struct daemon *d, struct err *e)
     if (r == 0)
       r = lane_start(&d->lanes[i]);
   }
+  r = r ? r : peers_start(d, e); /* what peers ask may have something to tell the lanes */
   r = r ? r : usage_start(d, e);
   r = r ? r : relief_start(d);
   return r ? r : metrics_start(d, e);

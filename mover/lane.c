@@ -5,6 +5,7 @@
  * looks again at every ring and sleeps in epoll [BELL].
  */
 #include "mover/lane.h"
+#include "mover/machine.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -196,8 +197,10 @@ static bool lane_inbox(struct lane *l)
   lane_refresh(l);
   while (!list_empty(&got)) {
     struct lane_msg *m = LIST_OF(list_pop_front(&got), struct lane_msg, link);
+    bool own = m->kind != LANE_PEER; /* that one is a part of its question */
     lane_take_message(l, m);
-    free(m);
+    if (own)
+      free(m);
   }
   return true;
 }
@@ -388,6 +391,7 @@ static void *lane_main(void *arg)
   sigdelset(&set, SIGBUS); /* a thread that copies must be able to take it */
   sigdelset(&set, SIGSEGV);
   pthread_sigmask(SIG_SETMASK, &set, NULL);
+  machine_lane_place(l->idx, l->d->lanes_n);
   bool faulty = false, verbs = false;
   for (uint32_t i = 0; i < l->d->cfg->tiers_n; i++) {
     faulty |= l->d->cfg->tier[i].fault != NULL;

@@ -2,6 +2,7 @@
 #include "mover/machine.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
@@ -104,4 +105,17 @@ int machine_fits(const struct config *cfg, const char *root, struct err *e)
       "memory: the tiers that live in it may take %s, and %s can be had (MemAvailable and the control group's "
       "limit): lower tier.<name>.capacity, or raise the limit, or the kernel kills engines when they fill",
       units_format_bytes(need, want, sizeof want), units_format_bytes(left, have, sizeof have));
+}
+
+void machine_lane_place(uint32_t idx, uint32_t n)
+{
+  cpu_set_t all, mine;
+  uint32_t k = 0;
+  if (n < 2 || sched_getaffinity(0, sizeof all, &all) < 0 || (uint32_t)CPU_COUNT(&all) < n)
+    return;
+  CPU_ZERO(&mine);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &all) && k++ % n == idx)
+      CPU_SET(cpu, &mine);
+  sched_setaffinity(0, sizeof mine, &mine); /* a wish: where it is not granted, the kernel chooses as before */
 }

@@ -15,4 +15,8 @@ struct config;
 int machine_memory_left(const char *root, uint64_t *ret_bytes);
 /* Do the tiers that live in memory fit? 0, or -ENOMEM with the numbers and the fix in e. */
 int machine_fits(const struct config *cfg, const char *root, struct err *e);
+/* Lane idx of n keeps to its share of the CPUs that this process may use (every nth one): a woken helper is then not
+   put behind the lane that it is to help, which the kernel does where CPUs share no cache. With one lane, or fewer CPUs
+   than lanes, nothing is changed. */
+void machine_lane_place(uint32_t idx, uint32_t n);
 #endif

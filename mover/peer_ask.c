@@ -29,6 +29,8 @@ struct peer_ask {
   struct slab_mem mem; /* of the peer's cell or reservation */
   uint16_t reason;
   union wire_msg a;
+  struct lane_msg msg;         /* that the answer is here: it must not fail for want of memory */
+  uint64_t asked_ns, until_ns; /* reading: so long at least the peer keeps the bytes */
 };
 
 bool peer_any(const struct lane *l)
@@ -54,12 +56,8 @@ static void on_answer(struct link_call *c, const union wire_msg *a, unsigned rea
     r = remote_slab(k->dev, a->reserved.seg, a->reserved.n, wire_segs_bytes(a->reserved.seg, a->reserved.n), &k->mem);
   if (r < 0)
     k->reason = DRAY_LIMIT;
-  struct lane_msg *m = calloc(1, sizeof *m);
-  if (!m)
-    return; /* the step ends with its deadline; what is kept there ends with its lease */
-  m->kind = LANE_PEER;
-  m->base = k;
-  lane_send(k->l, m);
+  k->msg = (struct lane_msg){.kind = LANE_PEER, .base = k};
+  lane_send(k->l, &k->msg);
 }
 
 static void ask(struct peer_ask *k)
@@ -68,6 +66,7 @@ static void ask(struct peer_ask *k)
   k->call.deadline_ns = until ? until : daemon_now_ns() + ASK_MS * 1000000ull;
   k->call.done = on_answer;
   k->asking = true;
+  k->asked_ns = daemon_now_ns();
   link_ask(remote_link(k->dev), &k->call);
 }
 
@@ -278,6 +277,7 @@ static void resolved(struct lane *l, struct step *t, struct peer_ask *k)
   const struct wire_resolved *a = &k->a.resolved;
   k->handle = a->handle;
   k->held = true;
+  k->until_ns = k->asked_ns + (uint64_t)a->lease_ms * 1000000u;
   t->facts.len = a->len;
   t->facts.crc = a->crc;
   t->facts.has_crc = a->has_crc;
@@ -343,6 +343,10 @@ bool peer_commits(struct lane *l, struct step *t)
 {
   struct peer_ask *k = t->peer;
   uint32_t crc;
+  if (!k->writes && !t->crc && !t->reason && daemon_now_ns() >= k->until_ns) {
+    t->reason = DRAY_PEER_STALE; /* a part, which no CRC proves, and the peer may have put another cell there */
+    t->bad_at = 0;
+  }
   if (!k->writes || k->committed)
     return false;
   unsigned r = step_crc(t, &crc);

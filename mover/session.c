@@ -226,6 +226,7 @@ int session_take(struct lane *l, struct session *s)
     return n;
   lane_refresh(l);
   stat_add(&l->stats.taken, (uint64_t)n);
+  wire_out_ahead(&s->post.cq, 0, (uint32_t)n); /* where the answers go */
   if (n > 1)
     session_expect(l, s, req, (uint32_t)n);
   for (int i = 0; i < n; i++)

@@ -131,11 +131,12 @@ static void flush(struct daemon *d)
   if (d->cfg->usage.path) {
     int r = -EAGAIN;
     if (now >= u->retry_ns) {
-      r = usage_db_write(d, wall, &e);
-      if (r == 0 && now - u->pruned_ns >= PRUNE_NS) {
+      r = 0;
+      if (now - u->pruned_ns >= PRUNE_NS) { /* first: a full one must get rid of what is old */
         r = usage_db_prune(d, wall, &e);
         u->pruned_ns = now;
       }
+      r = r ? r : usage_db_write(d, wall, &e);
       complain(d, r, &e);
     }
     if (r == 0)

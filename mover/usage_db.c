@@ -114,6 +114,9 @@ int usage_db_prune(struct daemon *d, uint64_t now_s, struct err *e)
 {
   char text[96];
   uint64_t keep = d->cfg->usage.keep_s;
+  int r = db_open(d, e);
+  if (r < 0)
+    return r;
   snprintf(text, sizeof text, "DELETE FROM usage WHERE minute < %llu",
            (unsigned long long)(now_s > keep ? (now_s - keep) / 60 * 60 : 0));
   int rc = sqlite3_exec(d->usage.db, text, NULL, NULL, NULL);

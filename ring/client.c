@@ -214,6 +214,7 @@ uint64_t dray_session(const struct dray *d)
   return d->session;
 }
 
+#define AHEAD 8u /* slots of the SQ fetched before they are written */
 static struct dray_sqe *client_sqe(struct dray *d, uint32_t limit)
 {
   int err = 0;
@@ -223,6 +224,7 @@ static struct dray_sqe *client_sqe(struct dray *d, uint32_t limit)
   if (UNLIKELY(!s))
     return NULL;
   d->out++;
+  wire_out_ahead(&d->sq, AHEAD, 1);
   memset(s, 0, sizeof *s);
   s->ver = 1;
   return s;

@@ -114,6 +114,17 @@ static inline uint32_t wire_out_commit(struct wire_out *o)
   return n;
 }
 
+/* Fetches the slots [from, from + n) after those handed out, to be written: each was last read by the other side, and a
+   store to one at a time waits for each of them. Only a hint. */
+static inline void wire_out_ahead(const struct wire_out *o, uint32_t from, uint32_t n)
+{
+  const struct rte_ring *r = o->w.r;
+  const char *slots = (const char *)&r[1];
+  uint32_t at = r->prod.tail + o->staged + from;
+  for (uint32_t i = 0; i < n; i++)
+    prefetch_write(slots + (size_t)((at + i) & r->mask) * WIRE_ELEM);
+}
+
 /* Position that the next slot handed out will have. */
 static inline uint32_t wire_out_pos(const struct wire_out *o)
 {

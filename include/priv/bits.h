@@ -60,4 +60,14 @@ static inline uint32_t saturate_u32(uint64_t v)
 {
   return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
+/* A line that will be written soon, for ourselves alone. */
+static inline void prefetch_write(const void *p)
+{
+#ifdef __x86_64__
+  __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p)); /* a no-operation where it is not known */
+#else
+  __builtin_prefetch(p, 1);
+#endif
+}
+
 #endif

@@ -33,6 +33,7 @@ static struct victim_pick pick_in(struct store *s, uint32_t idx, uint32_t from)
   return (struct victim_pick){.slot = {.slab = r->id, .slot = slot},
                               .cell = cell,
                               .gen = c->gen,
+                              .slot_bytes = r->slot_bytes,
                               .hash = directory_hash(&s->directory, cell_domain(c), c->key)};
 }
 
@@ -155,7 +156,7 @@ static bool pick_score(struct store *s, const struct victim_pick *v, uint32_t no
   if (!directory_lists(&s->directory, v->hash, v->cell) || c->gen != v->gen)
     return false;
   int32_t idle = (int32_t)(now_ms - c->stamp);
-  uint64_t tokens = MAX_OF(c->replay ? c->replay * 16ull : store_slab(s, v->slot.slab)->slot_bytes / TOKEN_BYTES, 1u);
+  uint64_t tokens = MAX_OF(c->replay ? c->replay * 16ull : v->slot_bytes / TOKEN_BYTES, 1u);
   /* the lanes' clocks are read apart, and the pool's may be behind all of them: then only the order counts */
   *ret_score = idle > 0 ? (int64_t)idle * (1 << 20) / (int64_t)tokens : idle;
   return true;

@@ -20,7 +20,7 @@
 struct victim_pick {
   struct slot_ref slot;
   uint32_t cell, gen;
-  uint64_t hash;
+  uint64_t hash, slot_bytes;
 };
 #define VICTIM_SAMPLE 8
 

@@ -110,6 +110,7 @@ static void heard_lent(struct link *k, const struct wire_lent *a)
     link_drop(k, "out of memory");
     return;
   }
+  k->coming->room = a->segs;
   ask_segs(k);
 }
 
@@ -122,7 +123,7 @@ static void heard_segments(struct link *k, const struct wire_segments *a)
     return;
   }
   for (uint32_t i = 0; i < a->n; i++) {
-    if (!range_inside(l->bytes, a->seg[i].bytes, all)) {
+    if (l->n == l->room || !range_inside(l->bytes, a->seg[i].bytes, all)) {
       link_drop(k, "it lends more than is asked for");
       return;
     }
@@ -133,7 +134,7 @@ static void heard_segments(struct link *k, const struct wire_segments *a)
   }
   if (l->bytes == all)
     lent_publish(k);
-  else if (l->n >= all / RDMA_UNIT)
+  else if (l->n == l->room)
     link_drop(k, "pieces without an end");
   else
     ask_segs(k);

@@ -148,7 +148,7 @@ static void path_look(struct rdma_lane *l, struct lane_path *p)
     p->up = true;
     p->dying = false;
     p->ok_ns = l->now_ns;
-  } else if (word == DIAL_LOST && p->up) {
+  } else if (word == DIAL_LOST && !p->dying) { /* perhaps before we ever saw it up */
     p->up = false;
     p->dying = true;
   }
@@ -205,9 +205,10 @@ static uint32_t hot_poll(struct dev *dev, uint32_t lane, struct xfer_done *done,
   bell_take(l);
   for (uint32_t i = 0; i < d->paths; i++)
     path_look(l, &l->path[i]);
-  if (busy) {
-    for (uint32_t i = 0; i < d->verbs.n; i++)
+  for (uint32_t i = 0; i < d->verbs.n; i++)
+    if (busy || l->cq[i].spent) /* spent: its event is still to be taken, else the lane never sleeps again */
       cq_look(l, &l->cq[i]);
+  if (busy) {
     lane_expire(l);
     lane_pump(l);
     for (uint32_t i = 0; i < d->paths; i++)

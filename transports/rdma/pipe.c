@@ -24,7 +24,7 @@ static int pipe_queues(struct pipe *p, const struct verbs_dev *d)
   if (!p->buf)
     return -ENOMEM;
   memset(p->buf, 0, 2ull * PIPE_SLOTS * WIRE_BYTES_MAX);
-  p->mr = ibv_reg_mr(d->pd, p->buf, 2ull * PIPE_SLOTS * WIRE_BYTES_MAX, IBV_ACCESS_LOCAL_WRITE);
+  p->mr = ibv_reg_mr(d->talk, p->buf, 2ull * PIPE_SLOTS * WIRE_BYTES_MAX, IBV_ACCESS_LOCAL_WRITE);
   p->channel = p->mr ? ibv_create_comp_channel(d->ctx) : NULL;
   if (!p->channel || fcntl(p->channel->fd, F_SETFL, O_NONBLOCK) < 0)
     return -errno;
@@ -46,7 +46,7 @@ int pipe_open(struct pipe *p, const struct verbs *v, struct rdma_cm_id *id, stru
       .cap = {.max_send_wr = PIPE_SLOTS, .max_recv_wr = PIPE_SLOTS, .max_send_sge = 1, .max_recv_sge = 1},
       .qp_type = IBV_QPT_RC,
       .sq_sig_all = 1};
-  if (!rc && rdma_create_qp(id, d->pd, &a))
+  if (!rc && rdma_create_qp(id, d->talk, &a))
     rc = -errno;
   if (!rc)
     p->id = id;

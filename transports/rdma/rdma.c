@@ -11,6 +11,7 @@
 
 #include <dray/types.h>
 
+#include "base/crc.h"
 #include "base/guard.h"
 #include "include/priv/cleanup.h"
 #include "include/priv/order.h"
@@ -57,6 +58,15 @@ static int keys_and_paths(struct rdma_dev *d, const struct dev_config *cfg, stru
   return rc;
 }
 
+/* Who we are to peers: they have 31 bytes for the node, and two that share their first ones are not the same. */
+static void name_node(char *to, size_t n, const char *node, const char *tier)
+{
+  if (strlen(node) <= 31)
+    snprintf(to, n, "%s/%.31s", node, tier);
+  else
+    snprintf(to, n, "%.22s-%08x/%.31s", node, crc32c(0, node, strlen(node)), tier);
+}
+
 static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **ret_dev)
 {
   int rc = rdma_check(cfg, e);
@@ -64,7 +74,7 @@ static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **r
   if (!d)
     return rc ? rc : err_set(e, -ENOMEM, "pool %s: out of memory", cfg->name);
   snprintf(d->name, sizeof d->name, "%s", cfg->name);
-  snprintf(d->node, sizeof d->node, "%.31s/%.31s", cfg->node ? cfg->node : "dray", cfg->name);
+  name_node(d->node, sizeof d->node, cfg->node ? cfg->node : "dray", cfg->name);
   d->lanes = cfg->lanes;
   d->depth = cfg->depth;
   d->timeout_ms = cfg->timeout_ms ? cfg->timeout_ms : RDMA_TIMEOUT_MS;

@@ -60,7 +60,7 @@ struct lent_seg {
 };
 struct lent {
   struct lent *older;
-  uint32_t n;
+  uint32_t n, room; /* of seg */
   uint64_t bytes;
   struct lent_seg seg[];
 };

@@ -122,9 +122,10 @@ static void *serve_main(void *arg)
   uint64_t tick = 0;
   while (!stop_see(&s->stop)) {
     struct epoll_event got[16];
-    int n = epoll_wait(s->epoll, got, 16, TICK_MS);
+    bool again = s->more, events = false;
+    int n = epoll_wait(s->epoll, got, 16, again ? 0 : TICK_MS);
+    s->more = false;
     s->now_ns = address_now_ns();
-    bool events = false;
     for (int i = 0; i < n; i++) {
       uint64_t v;
       if (got[i].data.ptr == &s->wake)
@@ -134,6 +135,8 @@ static void *serve_main(void *arg)
       else
         serve_conn_readable(got[i].data.ptr); /* marks, never frees: others of this batch may be the same */
     }
+    if (again) /* the channel does not say again what was left */
+      serve_conn_more(s);
     if (events)
       serve_events(s);
     if (s->now_ns - tick > TICK_MS * 1000000ull || n > 0) {

@@ -160,10 +160,13 @@ void serve_conn_readable(struct serve_conn *c)
 {
   struct serve *s = c->s;
   const void *msg;
-  uint32_t n, slot;
+  uint32_t n, slot, turn = 0;
   int r = 0;
-  while (!c->closing && (r = pipe_recv(&c->pipe, &msg, &n, &slot)) == 1) {
+  c->more = false;
+  while (!c->closing && !c->more && (r = pipe_recv(&c->pipe, &msg, &n, &slot)) == 1) {
     union wire_msg q, a;
+    s->now_ns = address_now_ns();    /* the question before may have taken long */
+    c->more = ++turn == WIRE_WINDOW; /* one that asks without end does not keep the others waiting */
     n = n < sizeof q ? n : sizeof q;
     memcpy(&q, msg, n); /* once: what is judged is what is used */
     if (pipe_done(&c->pipe, slot)) {
@@ -190,6 +193,16 @@ void serve_conn_readable(struct serve_conn *c)
   }
   if (r < 0)
     c->closing = true;
+  s->more |= c->more;
+}
+
+void serve_conn_more(struct serve *s)
+{
+  LIST_EACH (&s->conns, at) {
+    struct serve_conn *c = LIST_OF(at, struct serve_conn, link);
+    if (c->more)
+      serve_conn_readable(c);
+  }
 }
 
 static bool session_lives(struct serve *s, uint64_t session)

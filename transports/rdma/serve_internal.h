@@ -30,6 +30,7 @@ struct serve_conn {
   struct list link;
   struct serve *s;
   bool control, closing;
+  bool more;             /* its turn was over before its questions were */
   struct rdma_cm_id *id; /* data connections; a control connection's is its pipe's */
   struct pipe pipe;
   struct talk talk;
@@ -62,8 +63,8 @@ struct serve {
   struct rdma_cm_id *listener[SERVE_LISTEN_MAX];
   int epoll, wake;
   pthread_t thread;
-  bool started;
-  uint32_t stop; /* [STOP] */
+  bool started, more; /* more: of some connection */
+  uint32_t stop;      /* [STOP] */
   uint64_t now_ns;
   struct list conns;
   uint32_t conns_n;
@@ -82,7 +83,8 @@ void serve_say(struct serve *s, const char *fmt, ...) __attribute__((format(prin
 
 /* serve_conn.c */
 void serve_event(struct serve *s, struct rdma_cm_event *ev); /* takes and acknowledges it */
-void serve_conn_readable(struct serve_conn *c);
+void serve_conn_readable(struct serve_conn *c);              /* at most a window of questions */
+void serve_conn_more(struct serve *s);                       /* those that were left */
 void serve_conn_tick(struct serve *s);
 void serve_conn_close_all(struct serve *s);
 

@@ -31,10 +31,14 @@ static int dev_open(struct verbs_dev *d, struct ibv_context *ctx, uint64_t piece
   if (!d->pd)
     return err_set(e, -errno, "%s: protection domain: %s", ibv_get_device_name(ctx->device), strerror(errno));
   d->idle = ibv_create_cq(ctx, 16, NULL, NULL, 0);
-  if (!d->idle) {
+  d->talk = d->idle ? ibv_alloc_pd(ctx) : NULL;
+  if (!d->talk) {
     int why = errno;
+    if (d->idle)
+      ibv_destroy_cq(d->idle);
     ibv_dealloc_pd(d->pd);
-    return err_set(e, -why, "%s: completion queue: %s", ibv_get_device_name(ctx->device), strerror(why));
+    return err_set(e, -why, "%s: completion queue or protection domain: %s", ibv_get_device_name(ctx->device),
+                   strerror(why));
   }
   return 0;
 }
@@ -72,6 +76,7 @@ void verbs_close(struct verbs *v)
   while (v->n) {
     struct verbs_dev *d = &v->dev[--v->n];
     ibv_destroy_cq(d->idle);
+    ibv_dealloc_pd(d->talk);
     ibv_dealloc_pd(d->pd);
   }
   if (v->list)

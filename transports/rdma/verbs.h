@@ -18,6 +18,8 @@
 struct verbs_dev {
   struct ibv_context *ctx;
   struct ibv_pd *pd;
+  struct ibv_pd
+      *talk; /* of control connections, which reach nothing else: whoever dials has one before it has shown a key */
   struct ibv_cq *idle; /* for queue pairs that only the other side uses */
   uint64_t max_mr;     /* bytes of one registration, a multiple of a page */
   uint32_t max_wr, max_cqe;

@@ -235,6 +235,33 @@ TEST_F(Usage, AFullDatabaseIsSaidAndCountedAndTheMoverGoesOn)
   EXPECT_LE(st.st_size, 64 << 10);
 }
 
+/* What is old goes first: else nothing could ever be written again, and so nothing would ever go. */
+TEST_F(Usage, AFullDatabaseWhoseRowsAreOldTakesNewOnes)
+{
+  if (system("command -v sqlite3 >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no sqlite3 here to make rows old (apt install sqlite3)";
+  {
+    Mover m(options(path() + ", max: 64KiB"));
+    ASSERT_TRUE(m.up()) << m.log();
+    Engine e(m, {.token = "r"});
+    ASSERT_EQ(As(e, 1, "a", 4096, 0, true).status, DRAY_OK);
+    ASSERT_EQ(m.stop(), 0);
+  }
+  /* row by row, so that the last one that fits is in */
+  std::string fill = "(echo 'PRAGMA max_page_count=16; PRAGMA synchronous=OFF;'; seq 3000 | sed \"s/.*/INSERT INTO usage VALUES (60, "
+                     "'old', &, 'dram', 1, 0, 0, 0, 0, 0, 0, 0, 0, '');/\") | sqlite3 " + db + " 2>&1 | grep -q 'is full'";
+  ASSERT_EQ(system(fill.c_str()), 0) << "it is not full";
+  Mover m(options(path() + ", max: 64KiB, keep: 12h"));
+  ASSERT_TRUE(m.up()) << m.log();
+  Engine e(m, {.token = "r"});
+  for (uint32_t i = 1; i <= 400; i++) /* more than the last page has room for */
+    ASSERT_EQ(As(e, 70000 + i, "a", 4096, 0, true).status, DRAY_OK);
+  ASSERT_EQ(m.stop(), 0);
+  run::Result r = run::dray({"usage", "--by", "tenant", "--since", "1h", "--json", "--db", db});
+  EXPECT_NE(r.out.find("\"directives\": 401"), std::string::npos) << r.out << m.log();
+  EXPECT_EQ(m.log().find("usage.max, or the disk"), std::string::npos) << m.log();
+}
+
 TEST_F(Usage, ABrokenDatabaseIsSaidAndCountedAndTheMoverGoesOn)
 {
   std::ofstream(db) << std::string(8192, 'x');

@@ -12,6 +12,7 @@
 #include <dray/types.h>
 
 #include "base/copy.h"
+#include "base/crc.h"
 #include "base/known.h"
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
@@ -233,4 +234,26 @@ int guard_copy(const struct copy_plan *plan, void *dst, const void *src, size_t 
   }
   *ret_path = j.path;
   return 0;
+}
+
+struct sum {
+  const void *p;
+  uint64_t n;
+  volatile uint32_t crc;
+};
+static int sum_run(void *ctx)
+{
+  struct sum *s = ctx;
+  s->crc = crc32c(0, s->p, s->n);
+  return 0;
+}
+
+int guard_crc(const void *p, size_t n, uint32_t *ret_crc, struct guard_hit *ret_hit)
+{
+  struct sum s = {p, n, 0};
+  const struct guard_range range = {p, n};
+  int r = guard_run(sum_run, &s, &range, 1, ret_hit);
+  if (r == 0)
+    *ret_crc = s.crc;
+  return r;
 }

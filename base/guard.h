@@ -57,6 +57,9 @@ int guard_install(void);
 int guard_copy(const struct copy_plan *plan, void *dst, const void *src, size_t n, unsigned flags,
                struct guard_hit *ret_hit, uint8_t *ret_path);
 
+/* CRC32C of n bytes under a guard. 0; -EFAULT, ret_hit says where. */
+int guard_crc(const void *p, size_t n, uint32_t *ret_crc, struct guard_hit *ret_hit);
+
 /* A guard over code that is no function of its own: the caller does sigsetjmp(*back, 0) first, then guard_enter; a hit
    comes back there, and guard_left() tells of it. Otherwise guard_leave() ends it, in the order of nesting. */
 void guard_enter(struct guard_room *room, const void *base, uint64_t len, sigjmp_buf *back);

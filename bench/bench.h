@@ -12,15 +12,14 @@
 #define BENCH_IODEPTH_MAX 256u
 
 struct bench_options {
-  uint32_t rounds;    /* 0: the bench's own */
-  double seconds;     /* per measurement, 0: its own */
-  bool quick;         /* a look, not a figure: for CI */
-  const char *dir;    /* where to work (file: the filesystem under test) */
-  const char *config; /* unused: the bench starts a mover of its own */
-  uint64_t cells;     /* map, directory */
-  bool verify;        /* copy: look at every byte that was moved, in every round */
-  bool versus;        /* file: also run fio */
-  uint32_t iodepth;   /* file: under way, 0: 32 */
+  uint32_t rounds;  /* 0: the bench's own */
+  double seconds;   /* per measurement, 0: its own */
+  bool quick;       /* a look, not a figure: for CI */
+  const char *dir;  /* where to work (file: the filesystem under test) */
+  uint64_t cells;   /* map, directory */
+  bool verify;      /* copy: look at every byte that was moved, in every round */
+  bool versus;      /* file: also run fio */
+  uint32_t iodepth; /* file: under way, 0: 32 */
   bool progress;
   /* mem, cxl; size and rw: rdma, too */
   const char *device; /* a device-dax node, or a file on tmpfs, hugetlbfs, famfs */

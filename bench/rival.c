@@ -61,6 +61,7 @@ struct rival *rival_open(const char *name, const char *command, const struct riv
   int pair[2];
   char line[256] = "";
   if (!v || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+    fprintf(stderr, "bench: rival %s: %s\n", name, strerror(v ? errno : ENOMEM));
     free(v);
     return NULL;
   }

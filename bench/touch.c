@@ -157,12 +157,9 @@ int touch_run(const struct touch *t, struct touch_result *ret)
   return r;
 }
 
-struct sums {
-  struct touch *t;
-};
 static int sums_loop(void *ctx)
 {
-  struct touch *t = ((struct sums *)ctx)->t;
+  struct touch *t = ctx;
   uint64_t bytes = t->bytes / t->threads;
   for (uint32_t k = 0; k < t->threads; k++) {
     uint64_t sum = 0;
@@ -175,9 +172,8 @@ static int sums_loop(void *ctx)
 
 int touch_sums(struct touch *t, struct guard_hit *ret_hit)
 {
-  struct sums s = {t};
   const struct guard_range range = {t->base, t->bytes};
-  return guard_run(sums_loop, &s, &range, 1, ret_hit);
+  return guard_run(sums_loop, t, &range, 1, ret_hit);
 }
 
 static int check_loop(void *ctx)

@@ -60,30 +60,12 @@ void drain_tell(struct lane *l, const struct lane_msg *m)
 
 /* ---- one cell ---- */
 
-struct sum {
-  const void *p;
-  uint64_t n;
-  volatile uint32_t crc;
-};
-static int sum_run(void *ctx)
-{
-  struct sum *s = ctx;
-  s->crc = crc32c(0, s->p, s->n);
-  return 0;
-}
-
 /* Is the cell what it was. OK, CRC_MISMATCH, POISONED (and then it is known), PAGE_LOST. */
 static unsigned look(struct daemon *d, const struct slot_mem *a, const struct cell_facts *f)
 {
-  struct sum s = {(char *)a->mem->base + a->off, f->len, 0};
-  const struct guard_range range = {s.p, s.n};
-  struct guard_hit hit;
-  if (guard_run(sum_run, &s, &range, 1, &hit) == 0)
-    return f->has_crc && s.crc != f->crc ? DRAY_CRC_MISMATCH : DRAY_REASON_OK;
-  if (hit.kind != GUARD_POISON)
-    return DRAY_PAGE_LOST;
-  poison_met(d, hit.addr, hit.unit);
-  return DRAY_POISONED;
+  uint32_t crc;
+  unsigned r = poison_sum(d, (char *)a->mem->base + a->off, f->len, &crc);
+  return r == DRAY_REASON_OK && f->has_crc && crc != f->crc ? DRAY_CRC_MISMATCH : r;
 }
 
 /* One piece, from submit to done. The queue is one, and a drain and a rule may be at work at once. */

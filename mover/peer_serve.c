@@ -56,34 +56,6 @@ static void ask_fill(struct daemon *d, const struct wire_resolve *q, const struc
   a->cell_mkey = store_mkey_get(d->store, f->mkey);
 }
 
-struct sum {
-  const void *p;
-  uint64_t n;
-  volatile uint32_t crc;
-};
-static int sum_run(void *ctx)
-{
-  struct sum *s = ctx;
-  s->crc = crc32c(0, s->p, s->n);
-  return 0;
-}
-
-/* CRC of the bytes as they are. OK, POISONED (and then it is known), PAGE_LOST. */
-static unsigned sum_of(struct daemon *d, const void *p, uint64_t n, uint32_t *ret_crc)
-{
-  struct sum s = {p, n, 0};
-  const struct guard_range range = {p, n};
-  struct guard_hit hit;
-  if (guard_run(sum_run, &s, &range, 1, &hit) == 0) {
-    *ret_crc = s.crc;
-    return DRAY_REASON_OK;
-  }
-  if (hit.kind != GUARD_POISON)
-    return DRAY_PAGE_LOST;
-  poison_met(d, hit.addr, hit.unit);
-  return DRAY_POISONED;
-}
-
 static void cell_mem(struct daemon *d, struct slot_ref slot, uint64_t len, struct serve_cell *ret_cell)
 {
   struct slot_mem m;
@@ -135,7 +107,7 @@ static unsigned on_find(void *ctx, const struct wire_resolve *q, bool pin, struc
   struct serve_cell c = {.scope = f.scope, .taint = f.taint, .has_crc = f.has_crc, .crc = f.crc};
   cell_mem(d, slot, f.len, &c);
   if (r == DRAY_REASON_OK && pin && !c.has_crc) {
-    r = sum_of(d, c.base + c.off, c.len, &c.crc); /* what arrives there can be proven then */
+    r = poison_sum(d, c.base + c.off, c.len, &c.crc); /* what arrives there can be proven then */
     c.has_crc = 1;
   }
   struct held *h = r == DRAY_REASON_OK && pin ? calloc(1, sizeof *h) : NULL;
@@ -210,7 +182,7 @@ static unsigned on_commit(void *ctx, struct serve_cell *c, uint32_t crc)
   struct held *h = c->own;
   struct cell_facts f;
   uint32_t have;
-  unsigned r = sum_of(d, c->base + c->off, c->len, &have);
+  unsigned r = poison_sum(d, c->base + c->off, c->len, &have);
   if (r == DRAY_REASON_OK && have != crc)
     r = DRAY_CRC_MISMATCH;
   h->cell.crc = crc;

@@ -353,3 +353,14 @@ void poison_early(struct daemon *d)
     spread(d, bad, n);
   }
 }
+
+unsigned poison_sum(struct daemon *d, const void *p, uint64_t n, uint32_t *ret_crc)
+{
+  struct guard_hit hit;
+  if (guard_crc(p, n, ret_crc, &hit) == 0)
+    return DRAY_REASON_OK;
+  if (hit.kind != GUARD_POISON)
+    return DRAY_PAGE_LOST;
+  poison_met(d, hit.addr, hit.unit);
+  return DRAY_POISONED;
+}

@@ -40,4 +40,6 @@ void poison_unwatch(struct daemon *d);
 void poison_early(struct daemon *d);
 /* A thread of the mover's own met poison there: it is barred, and everybody is told. */
 void poison_met(struct daemon *d, uintptr_t addr, uint64_t unit);
+/* CRC32C of memory that may be bad. OK; POISONED, and then it is known; PAGE_LOST. */
+unsigned poison_sum(struct daemon *d, const void *p, uint64_t n, uint32_t *ret_crc);
 #endif

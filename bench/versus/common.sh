@@ -5,7 +5,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${BUILD_DIR:-$here/../../build}
 dray=${DRAY:-$build/cli/dray}
 rounds=${ROUNDS:-9}
-work=${WORK_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/dray-versus.XXXXXX")}
+work=$(mktemp -d "${TMPDIR:-/tmp}/dray-versus.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 
 skip() { printf '# skipped: %s\n' "$1" >&2; exit 77; }
 [ -x "$dray" ] || skip "$dray is not built: meson setup build && ninja -C build, or BUILD_DIR"

@@ -24,4 +24,3 @@ import statistics, sys
 rows = [tuple(map(float, l.split())) for l in sys.stdin]
 ours, theirs = statistics.median(r[0] for r in rows), statistics.median(2000 * r[1] for r in rows)
 print(\"ring.nop.roundtrip@libfabric\", ours, theirs, round(ours / theirs, 3), \"ns; fi_pingpong shm, 64 B there and back, %d rounds\" % len(rows), sep=\"\t\")"
-rm -rf "$work"

@@ -241,29 +241,16 @@ int keep_index_slab(struct keep *k, const struct slab_mem *mem, uint64_t slot_by
   return keep_store(k, keep_slab_off(h.unit), &h, sizeof h);
 }
 
-struct sum {
-  const void *p;
-  uint64_t n;
-  volatile uint32_t crc;
-};
-static int sum_run(void *ctx)
-{
-  struct sum *s = ctx;
-  s->crc = crc32c(0, s->p, s->n);
-  return 0;
-}
-
 /* The payload and the entry are out: now the line that says so. */
 static int line_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, uint64_t off,
                     const struct index_entry *e)
 {
   struct share_line line;
-  struct sum s = {(char *)mem->base + off, e->len, e->crc};
-  const struct guard_range range = {s.p, s.n};
+  uint32_t crc = e->crc;
   struct guard_hit hit;
-  if (!e->has_crc && guard_run(sum_run, &s, &range, 1, &hit))
+  if (!e->has_crc && guard_crc((char *)mem->base + off, e->len, &crc, &hit))
     return -EIO;
-  share_line_make(&line, e->key, mem->dev_off + off, e->len, e->generation, s.crc);
+  share_line_make(&line, e->key, mem->dev_off + off, e->len, e->generation, crc);
   return keep_store(k, line_off(k, mem, slot), &line, sizeof line);
 }
 

@@ -64,6 +64,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
                             .numa_node = t->numa_node,
                             .huge_pages = t->huge_pages,
                             .buffered = t->buffered,
+                            .bounces = t->bounce_only,
                             .no_uring = t->no_uring,
                             .copy = &cfg->copy,
                             .owner = t->owner,
@@ -126,4 +127,16 @@ void backends_store_config(const struct config *cfg, struct dev *const dev[CONFI
   ret_sc->leases_max = cfg->leases_max;
   ret_sc->slabs_max = FILL_INDEX_BASE;
   ret_sc->seed = 0x9e3779b97f4a7c15ull;
+}
+
+void backends_memory_add(struct dev *const *dev, uint32_t n, void *base, uint64_t bytes)
+{
+  for (uint32_t i = 0; i < n; i++)
+    (void)dev[i]->cold->memory_add(dev[i], base, bytes);
+}
+
+void backends_memory_del(struct dev *const *dev, uint32_t n, void *base)
+{
+  for (uint32_t i = 0; i < n; i++)
+    dev[i]->cold->memory_del(dev[i], base);
 }

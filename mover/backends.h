@@ -14,4 +14,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
 /* The store's configuration for these devices. */
 void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_TIERS_MAX], uint32_t n,
                            struct store_config *ret_sc);
+/* For each of them: transports/transport.h, memory_add and memory_del. What one has no room to remember bounces. */
+void backends_memory_add(struct dev *const *dev, uint32_t n, void *base, uint64_t bytes);
+void backends_memory_del(struct dev *const *dev, uint32_t n, void *base);
 #endif

@@ -32,6 +32,7 @@ struct config_tier {
   uint8_t keep;      /* enum dev_keep */
   uint8_t coherence; /* enum dev_coherence */
   const char *peer;  /* rdma: one of `peers` */
+  bool bounce_only;  /* rdma: engines' memory is never registered */
   bool local_only;   /* no peer is shown what is there */
   const char *fault; /* NULL: it works as well as it can; else the script by which it does not (tests) */
 };

@@ -69,6 +69,7 @@ static void tiers(const struct config *was, const struct config *now, struct con
              {"numa_node", (uint64_t)(int64_t)a->numa_node, (uint64_t)(int64_t)b->numa_node},
              {"huge_pages", a->huge_pages, b->huge_pages},
              {"buffered", a->buffered, b->buffered},
+             {"bounce_only", a->bounce_only, b->bounce_only},
              {"no_uring", a->no_uring, b->no_uring},
              {"keep", a->keep, b->keep},
              {"coherence", a->coherence, b->coherence}};

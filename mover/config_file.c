@@ -14,7 +14,7 @@
 struct file_tier {
   char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence,
       *peer;
-  bool huge_pages, buffered, no_uring, local_only;
+  bool huge_pages, buffered, no_uring, local_only, bounce_only;
 };
 struct file_tenant {
   char *name, *token, *socket, *uid;
@@ -60,7 +60,8 @@ static const cyaml_schema_field_t tier_fields[] = {
     TEXT(file_tier, depth),    TEXT(file_tier, numa_node),  TEXT(file_tier, owner),
     TEXT(file_tier, fault),    FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
     FLAG(file_tier, no_uring), TEXT(file_tier, keep),       TEXT(file_tier, coherence),
-    TEXT(file_tier, peer),     FLAG(file_tier, local_only), CYAML_FIELD_END,
+    TEXT(file_tier, peer),     FLAG(file_tier, local_only), FLAG(file_tier, bounce_only),
+    CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t tier_schema = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct file_tier, tier_fields)};
@@ -162,7 +163,8 @@ static int apply_tier(struct config *c, const struct file_tier *f, struct err *e
                             .huge_pages = f->huge_pages,
                             .buffered = f->buffered,
                             .no_uring = f->no_uring,
-                            .local_only = f->local_only};
+                            .local_only = f->local_only,
+                            .bounce_only = f->bounce_only};
   t->name = f->name ? config_own(c, f->name) : NULL;
   const struct {
     const char *key, *value;

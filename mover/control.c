@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mover/backends.h"
 #include "mover/control.h"
 
 #include <stdlib.h>
@@ -78,7 +79,9 @@ static void region_add(struct daemon *d, struct session *s, const struct dray_ms
   }
   uint8_t gen = (uint8_t)(s->region_gen[slot] % 63 + 1);
   struct lane_msg msg = {.kind = LANE_REGION, .seq = m->h.seq, .id = slot, .value = gen, .base = base, .size = m->size};
+  backends_memory_add(d->dev, d->devs_n, base, m->size);
   if (to_lane(s, msg) < 0) {
+    backends_memory_del(d->dev, d->devs_n, base);
     munmap(base, m->size);
     control_reply(s, m->h.seq, -ENOMEM, DRAY_LIMIT, m->size, 0, 0);
     return;
@@ -105,8 +108,10 @@ static void region_del(struct session *s, const struct dray_msg_id *m)
 void control_region_unmap(struct daemon *d, struct session *s, uint32_t slot, uint32_t seq)
 {
   struct region *r = &s->regions[slot]; /* the lane let go of it */
-  if (r->base)
+  if (r->base) {
+    backends_memory_del(d->dev, d->devs_n, r->base);
     munmap(r->base, r->size);
+  }
   r->base = NULL;
   r->state = REGION_FREE;
   keeper_drop(d, KEEP_REGION, s->idx << 10 | slot);

@@ -308,6 +308,16 @@ static bool lane_engines_awake(const struct lane *l)
   return false;
 }
 
+/* Devices tell from now on; what they brought meanwhile is taken. True: something was. */
+static bool lane_doze(struct lane *l)
+{
+  uint32_t before = l->flying;
+  for (uint32_t i = 0; i < l->d->devs_n; i++)
+    l->d->dev[i]->hot->doze(l->d->dev[i], l->idx);
+  lane_poll(l);
+  return l->flying != before;
+}
+
 /* Nothing to do: polls a little, then sleeps until a doorbell, a message, a device or a deadline. */
 static void lane_idle(struct lane *l)
 {
@@ -346,6 +356,8 @@ static void lane_idle(struct lane *l)
     /* without a credit to take it by, what is published waits for the engine to reap */
     found |= s->state == SESSION_LIVE && wire_in_pending(&s->sq) && post_room(&s->post, 1, DRAY_CANCEL_RESERVE) != 0;
   }
+  if (l->flying || l->peers) /* of what flies no more there may be news, too, that keeps poll_fd readable */
+    found |= lane_doze(l);
   if (!found) {
     struct epoll_event e[16];
     int timeout = 1000;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mover/backends.h"
 #include "mover/session.h"
 
 #include <errno.h>
@@ -173,8 +174,10 @@ struct session *session_free(struct session *s)
     pthread_mutex_unlock(&d->lend_lock);
   }
   for (uint32_t i = 0; i < SESSION_REGIONS; i++)
-    if (s->regions[i].base)
+    if (s->regions[i].base) {
+      backends_memory_del(d->dev, d->devs_n, s->regions[i].base);
       munmap(s->regions[i].base, s->regions[i].size);
+    }
   wire_unmap(&s->sq.w);
   wire_unmap(&s->post.cq.w);
   if (s->u)

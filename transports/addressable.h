@@ -55,4 +55,6 @@ struct addr_how {
    prefix. */
 void addr_copy(const struct addr_how *how, struct vec_at dst, struct vec_at src, uint64_t bytes,
                struct xfer_done *ret_done);
+/* The CRC32C of the next `bytes` of a list of pieces, under one guard. ret_done: OK with crc and has_crc, or FAILED. */
+void addr_crc(struct vec_at at, uint64_t bytes, struct xfer_done *ret_done);
 #endif

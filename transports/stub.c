@@ -76,6 +76,20 @@ int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *r
   return -ENOTSUP;
 }
 
+int stub_memory_add(struct dev *d, void *base, uint64_t bytes)
+{
+  (void)d, (void)base, (void)bytes;
+  return 0;
+}
+void stub_memory_del(struct dev *d, void *base)
+{
+  (void)d, (void)base;
+}
+void stub_doze(struct dev *d, uint32_t lane)
+{
+  (void)d, (void)lane;
+}
+
 static int dummy_submit(struct dev *d, uint32_t lane, const struct xfer *x)
 {
   (void)d, (void)lane, (void)x;
@@ -107,5 +121,6 @@ const struct transport_hot hot_dummy = {
     .flush = dummy_flush,
     .poll = dummy_poll,
     .poll_fd = dummy_poll_fd,
+    .doze = stub_doze,
     .in_flight = dummy_in_flight,
 };

@@ -27,6 +27,12 @@ int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
 int stub_detach(struct dev *d);
 int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
 
+/* For transports that copy, or have bounce memory in any case. */
+int stub_memory_add(struct dev *d, void *base, uint64_t bytes); /* 0 */
+void stub_memory_del(struct dev *d, void *base);
+/* For those whose poll_fd tells always. */
+void stub_doze(struct dev *d, uint32_t lane);
+
 /* Before start and after stop. */
 extern const struct transport_hot hot_dummy;
 #endif

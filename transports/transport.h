@@ -54,6 +54,7 @@ struct dev_config {
   const char *node;             /* rdma: this node's name, as the peer sees it */
   const char *key_file;         /* rdma: NULL: none, and the peer must be on this host */
   uint32_t timeout_ms;          /* rdma: of an xfer without a deadline; 0: 5000 */
+  bool bounces;                 /* rdma: engines' memory is never registered: all bytes go through bounce memory */
   uint64_t piece_max;           /* rdma: bytes of one registration at most, for tests; 0: the device's own limit */
 };
 
@@ -168,6 +169,13 @@ struct transport_cold {
   /* How many ways lead to it, how many of them are open now, and a number that rises when what was there is lost (its
      slabs answer PEER_STALE). -ENOTSUP: it is on this machine. */
   int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
+
+  /* In the worker: memory of an engine, mapped at base, that xfers may name until memory_del returns. The device may
+     come to reach it without bounce memory. Pins nothing yet, and xfers on memory that was not added work as well.
+     0, -ENOMEM, -EEXIST (it overlaps another). */
+  int (*memory_add)(struct dev *d, void *base, uint64_t bytes);
+  /* No xfer on it is in flight; before it is unmapped. */
+  void (*memory_del)(struct dev *d, void *base);
 };
 
 /* Hot ops. */
@@ -180,8 +188,11 @@ struct transport_hot {
   void (*flush)(struct dev *d, uint32_t lane);
   /* Up to n done records. Never blocks. */
   uint32_t (*poll)(struct dev *d, uint32_t lane, struct xfer_done *done, uint32_t n);
-  /* An fd that is readable when poll has something, -1 when the transport is synchronous. */
+  /* An fd that is readable when poll has something, -1 when the transport is synchronous. It need not tell of what
+     comes while the lane polls anyway: only once doze was called, and poll after it has found nothing. */
   int (*poll_fd)(struct dev *d, uint32_t lane);
+  /* The lane means to sleep on poll_fd; it polls once more first. */
+  void (*doze)(struct dev *d, uint32_t lane);
   /* Xfers taken and not yet returned by poll. */
   uint32_t (*in_flight)(struct dev *d, uint32_t lane);
 };

@@ -92,8 +92,9 @@ ConformSetup conform_setup()
   s.transport = &transport_rdma;
   s.lockable = false;
   s.device = env ? env : "";
-  s.path_aligned = s.path_unaligned = DRAY_PATH_RDMA_WRITE;
-  s.path_read = DRAY_PATH_RDMA_READ;
+  s.path_aligned = s.path_unaligned = s.path_read = DRAY_PATH_BOUNCE;
+  s.path_added_write = DRAY_PATH_RDMA_WRITE;
+  s.path_added_read = DRAY_PATH_RDMA_READ;
   if (!AnyDevice())
     s.skip = "this machine has no verbs device: tests/guest/run.sh rxe has two";
   else if (!env)

@@ -209,6 +209,65 @@ TEST_F(Conform, ScatteredPiecesKeepTheirOrder)
   dev_->cold->slab_del(dev_, &m, false);
 }
 
+/* Memory that the device was told of: it may come to go the shorter way, and the bytes are the same. */
+TEST_F(Conform, MemoryThatWasAddedIsReachedWithTheSameBytesAndForgottenAgain)
+{
+  struct slab_mem m = Slab();
+  Region a(kMiB), b(kMiB);
+  a.fill(3);
+  ASSERT_EQ(0, dev_->cold->memory_add(dev_, a.at(), kMiB));
+  ASSERT_EQ(0, dev_->cold->memory_add(dev_, b.at(), kMiB));
+  auto until = [&](uint8_t path, auto transfer) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    struct xfer_done d;
+    do
+      d = transfer();
+    while (d.status == XFER_OK && path && d.path != path && std::chrono::steady_clock::now() < end);
+    ExpectOk(d, kSlot, path ? path : d.path);
+  };
+  until(setup_.path_added_write, [&] { return Write(m, kSlot, a.at(kSlot), kSlot); });
+  until(setup_.path_added_read, [&] { return Read(m, kSlot, b.at(kSlot), kSlot); });
+  EXPECT_EQ(0, memcmp(a.at(kSlot), b.at(kSlot), kSlot));
+  // any place, any length
+  for (auto [from, n] : {std::pair<uint64_t, uint64_t>{1, 777}, {4095, 8194}, {kSlot - 1, kSlot + 3}, {0, kMiB - 4096}}) {
+    b.clear();
+    uint64_t grain = dev_->caps.addressable ? 1 : dev_->caps.align, whole = n / grain * grain;
+    if (!whole)
+      continue;
+    EXPECT_EQ(XFER_OK, Write(m, 0, a.at(from), whole).status) << from;
+    EXPECT_EQ(XFER_OK, Read(m, 0, b.at(from), whole).status) << from;
+    EXPECT_EQ(0, memcmp(a.at(from), b.at(from), whole)) << from;
+  }
+  // pieces, few and large, many and small; with their CRC
+  for (uint64_t piece : {16384u, 4096u, 512u}) {
+    b.clear();
+    std::vector<struct xfer_vec> src, dst;
+    std::vector<uint8_t> flat;
+    for (uint64_t i = 0; i < 40; i++) {
+      src.push_back({a.at(i * 7 % 40 * 20480 + 512), piece});
+      dst.push_back({b.at(i * 13 % 40 * 20480 + 512), piece});
+      flat.insert(flat.end(), static_cast<uint8_t *>(src[i].base), static_cast<uint8_t *>(src[i].base) + piece);
+    }
+    struct xfer w = MakeXfer(XFER_WRITE, &m, 0, src.data(), 40), r = MakeXfer(XFER_READ, &m, 0, dst.data(), 40);
+    w.flags = r.flags = XFER_CRC;
+    for (auto &x : {w, r}) {
+      struct xfer_done d = Run(x);
+      EXPECT_EQ(XFER_OK, d.status) << piece;
+      if (d.has_crc) {
+        EXPECT_EQ(crc32c(0, flat.data(), flat.size()), d.crc) << piece;
+      }
+    }
+    for (size_t i = 0; i < 40; i++)
+      ASSERT_EQ(0, memcmp(src[i].base, dst[i].base, piece)) << piece << " " << i;
+  }
+  dev_->cold->memory_del(dev_, a.at());
+  dev_->cold->memory_del(dev_, b.at());
+  ExpectOk(Write(m, kSlot, a.at(), kSlot), kSlot, setup_.path_aligned);
+  ExpectOk(Read(m, kSlot, b.at(), kSlot), kSlot, setup_.aligned(true));
+  EXPECT_EQ(0, memcmp(a.at(), b.at(), kSlot));
+  dev_->cold->slab_del(dev_, &m, false);
+}
+
 TEST_F(Conform, UnalignedLengthBouncesAndSaysSo)
 {
   struct slab_mem m = Slab();

@@ -72,5 +72,6 @@ case $variant in
     fi
     ;;
 esac
-dmesg | grep -E 'WARNING:|BUG:|Oops' && { echo '-- the kernel complained'; bad=1; }
+# rxe of this kernel kills a queue pair's tasklet while it may still be queued (it has work queues from 6.2 on); harmless, and not ours
+dmesg | grep -E 'WARNING:|BUG:|Oops' | grep -v 'tasklet_clear_sched' && { echo '-- the kernel complained'; bad=1; }
 exit $bad

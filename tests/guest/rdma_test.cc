@@ -65,8 +65,8 @@ protected:
     kit::MoverOptions o;
     o.config = "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address + "', key_file: " +
                (key.empty() ? key_ : key) + ", timeout_ms: " + std::to_string(timeout_ms_) + "}\ntiers:\n  - {name: dram, transport: memory, capacity: " +
-               dram + ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB}\n"
-               "  - {name: remote, transport: rdma, peer: b}\n";
+               dram + ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB" + remote_more_ + "}\n"
+               "  - {name: remote, transport: rdma, peer: b" + remote_more_ + "}\n";
     o.tenants = Tenants();
     return std::make_unique<Mover>(o);
   }
@@ -155,8 +155,29 @@ protected:
     memcpy(q->key, kit::Key(name).b, 16);
     return e.one();
   }
+  // The engine's memory has been registered with the device: what it puts goes straight from there.
+  static bool Direct(Engine &e, const std::string &name, uint8_t tier, double seconds = 10)
+  {
+    auto t = Clock::now();
+    while (Since(t) < seconds) {
+      auto c = e.put(name, 0, kSmall, tier);
+      if (c.status == DRAY_OK && c.path == DRAY_PATH_RDMA_WRITE)
+        return true;
+    }
+    return false;
+  }
+  // Bytes that a process has pinned.
+  static int64_t Pinned(pid_t pid)
+  {
+    std::ifstream f("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(f, line);)
+      if (line.rfind("VmPin:", 0) == 0)
+        return atoll(line.c_str() + 6) << 10;
+    return -1;
+  }
   run::Scratch scratch_;
   std::string key_;
+  std::string remote_more_; // in the remote tiers of A
   int timeout_ms_ = 2000;
 };
 } // namespace
@@ -171,6 +192,7 @@ TEST_F(GuestRdma, AThousandCellsArePutToThePeerAndGotBack)
   Engine e(*a, guest::as("red"));
   ASSERT_EQ(0, e.error());
   ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  ASSERT_TRUE(Direct(e, Name(0), DRAY_TIER_REMOTE)) << a->log();
   constexpr int kBurst = 32; // at a time: each is three messages and a transfer, and emulation makes each turn long
   auto all = [&](uint8_t op) {
     for (int i = 0; i < 1000; i += kBurst) {
@@ -230,7 +252,7 @@ TEST_F(GuestRdma, WhatAPeerLendsIsATierLikeAnyOther)
     auto c = e.get(Name(i), 0, kMid, DRAY_TIER_ANY, DRAY_VERIFY_CRC);
     ASSERT_EQ(DRAY_OK, c.status) << i << " " << say(c) << a->log();
     ASSERT_TRUE(e.holds(0, kMid, i)) << i;
-    far += c.tier == DRAY_TIER_REMOTE_DRAM && c.path == DRAY_PATH_RDMA_READ;
+    far += c.tier == DRAY_TIER_REMOTE_DRAM && (c.path == DRAY_PATH_RDMA_READ || c.path == DRAY_PATH_BOUNCE);
   }
   EXPECT_GE(far, 20);
   auto c = e.map(Name(0), DRAY_TIER_REMOTE_DRAM);
@@ -564,6 +586,7 @@ protected:
     ASSERT_EQ(DRAY_OK, lease.status) << say(lease);
     char *p = const_cast<char *>(static_cast<const char *>(dray_map_address(mine.d, lease.slab, lease.off)));
     ASSERT_NE(nullptr, p);
+    ASSERT_TRUE(Direct(far, "any", DRAY_TIER_REMOTE));
     auto c = far.get("cell", 0, kMid); // registers the slab
     ASSERT_EQ(DRAY_OK, c.status) << say(c) << a->log() << b->log();
     ASSERT_EQ(DRAY_PATH_RDMA_READ, c.path);
@@ -749,4 +772,173 @@ TEST_F(GuestRdma, LockedMemoryThatIsShortIsSaidWithNeedHaveAndKnob)
   EXPECT_EQ(0u, said.find("-12 ")) << said;
   for (const char *word : {"RLIMIT_MEMLOCK", "2097152", "65536", "LimitMEMLOCK="})
     EXPECT_NE(std::string::npos, said.find(word)) << word << ": " << said;
+}
+
+TEST_F(GuestRdma, BytesGoStraightFromAndToRegisteredMemoryAndNothingStaysPinned)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  int64_t before = Pinned(a->worker());
+  EXPECT_GT(before, 0) << "bounce memory is";
+  e.fill(0, kMid, 1);
+  auto c = e.put("first", 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  for (uint8_t tier : {DRAY_TIER_REMOTE_DRAM, DRAY_TIER_REMOTE}) {
+    ASSERT_TRUE(Direct(e, "small", tier)) << tier << a->log();
+    e.fill(0, kMid, 2);
+    c = e.put("cell", 0, kMid, tier, DRAY_VERIFY_CRC);
+    ASSERT_EQ(DRAY_OK, c.status) << say(c);
+    EXPECT_EQ(DRAY_PATH_RDMA_WRITE, c.path) << say(c);
+    memset(e.mem(), 0, kMid);
+    c = e.get("cell", 0, kMid, tier, DRAY_VERIFY_CRC);
+    ASSERT_EQ(DRAY_OK, c.status) << say(c);
+    EXPECT_EQ(DRAY_PATH_RDMA_READ, c.path) << say(c);
+    EXPECT_TRUE(c.flags & DRAY_CRC_CHECKED) << say(c);
+    EXPECT_TRUE(e.holds(0, kMid, 2));
+  }
+  EXPECT_GT(Pinned(a->worker()), before);
+  // a layout of pieces that are small: gathered, and the path says so; one of large pieces is not
+  for (uint64_t piece : {512ul, 8192ul}) {
+    struct dray_layout layout = {0, 80 * piece, 2 * piece, static_cast<uint32_t>(piece), 40};
+    uint16_t id = 0;
+    ASSERT_EQ(0, dray_layout_define(e.d, &layout, &id));
+    for (uint8_t op : {DRAY_PUT, DRAY_GET}) {
+      for (int i = 0; op == DRAY_PUT && i < 40; i++)
+        kit::pattern_fill(e.mem() + i * 2 * piece, piece, 9 + i);
+      if (op == DRAY_GET)
+        memset(e.mem(), 0, 80 * piece);
+      struct dray_sqe *q = e.sqe();
+      q->op = op;
+      q->region = e.region.id;
+      q->layout = id;
+      q->len = 40 * piece;
+      q->tier = DRAY_TIER_REMOTE_DRAM;
+      memcpy(q->key, kit::Key("scattered").b, 16);
+      c = e.one();
+      ASSERT_EQ(DRAY_OK, c.status) << say(c);
+      uint8_t straight = op == DRAY_PUT ? DRAY_PATH_RDMA_WRITE : DRAY_PATH_RDMA_READ;
+      EXPECT_EQ(piece < 4096 ? static_cast<uint8_t>(DRAY_PATH_BOUNCE) : straight, c.path) << piece << say(c);
+      for (int i = 0; op == DRAY_GET && i < 40; i++)
+        EXPECT_TRUE(kit::pattern_holds(e.mem() + i * 2 * piece, piece, 9 + i)) << piece;
+    }
+  }
+  EXPECT_TRUE(a->audit_clean());
+  e.close();
+  auto t = Clock::now();
+  while (Pinned(a->worker()) != before && Since(t) < 10)
+    poll(nullptr, 0, 20);
+  EXPECT_EQ(before, Pinned(a->worker())) << "a session's memory is pinned after its end";
+}
+
+TEST_F(GuestRdma, ATierThatOnlyBouncesRegistersNothingOfEngines)
+{
+  remote_more_ = ", bounce_only: yes";
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  int64_t before = Pinned(a->worker());
+  EXPECT_FALSE(Direct(e, "small", DRAY_TIER_REMOTE_DRAM, 2));
+  auto c = e.get("small", 0, kSmall, DRAY_TIER_REMOTE_DRAM);
+  EXPECT_EQ(DRAY_OK, c.status) << say(c);
+  EXPECT_EQ(DRAY_PATH_BOUNCE, c.path) << say(c);
+  EXPECT_EQ(before, Pinned(a->worker()));
+}
+
+/* The wire is dead when the read goes out and alive again right after its deadline: what the adapter would still send
+   again must find nobody. */
+TEST_F(GuestRdma, AReadStraightIntoAnEnginesMemoryLandsNothingAfterItsDeadline)
+{
+  auto b = B();
+  auto a = A();
+  ASSERT_TRUE(a->up() && b->up()) << a->log() << b->log();
+  Engine e(*a, guest::as("red"));
+  ASSERT_TRUE(Connected(e)) << a->log() << b->log();
+  ASSERT_TRUE(Direct(e, "small", DRAY_TIER_REMOTE_DRAM)) << a->log();
+  e.fill(0, kMid, 1);
+  ASSERT_EQ(DRAY_OK, e.put("lent", 0, kMid, DRAY_TIER_REMOTE_DRAM, DRAY_VERIFY_CRC).status) << a->log();
+  for (int i = 0; i < 3; i++) {
+    e.fill(kMid, kMid, 77);
+    ASSERT_EQ(0, guest::shell("tc qdisc add dev " + guest::env("GUEST_IF1") + " root netem loss 100%"));
+    auto c = Timed(e, DRAY_GET, "lent", kMid, kMid, DRAY_TIER_REMOTE_DRAM, 100000);
+    ASSERT_EQ(0, guest::shell("tc qdisc del dev " + guest::env("GUEST_IF1") + " root"));
+    EXPECT_TRUE(c.reason == DRAY_DEADLINE || c.reason == DRAY_PEER_UNREACHABLE) << say(c);
+    std::vector<char> after(e.mem() + kMid, e.mem() + 2 * kMid);
+    auto t = Clock::now();
+    c = {};
+    while (Since(t) < 20 && c.status != DRAY_OK) // the same connection, or the next: by then all that was out has come
+      c = Timed(e, DRAY_GET, "lent", 0, kMid, DRAY_TIER_REMOTE_DRAM, 2000000);
+    EXPECT_EQ(DRAY_OK, c.status) << say(c) << a->log();
+    EXPECT_EQ(0, memcmp(after.data(), e.mem() + kMid, kMid)) << "bytes landed after the end";
+  }
+  EXPECT_TRUE(a->audit_clean());
+}
+
+TEST_F(GuestRdma, MemoryThatCannotBeLockedGoesOnBouncing)
+{
+  auto b = B();
+  ASSERT_TRUE(b->up()) << b->log();
+  int out[2];
+  ASSERT_EQ(0, pipe(out));
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct caps[2] = {};
+    struct rlimit l = {2 << 20, 2 << 20};
+    syscall(SYS_capget, &h, caps);
+    for (auto *set : {&caps[0].effective, &caps[0].permitted})
+      *set &= ~(1u << CAP_IPC_LOCK);
+    syscall(SYS_capset, &h, caps);
+    setrlimit(RLIMIT_MEMLOCK, &l);
+    struct dev_config cfg = {};
+    cfg.name = "far";
+    cfg.path = "10.9.0.1>10.9.0.2";
+    cfg.key_file = key_.c_str();
+    cfg.capacity = 1 << 20;
+    cfg.lanes = 1;
+    cfg.depth = 16;
+    cfg.bounce_bytes = 256 << 10;
+    struct err e = {};
+    struct dev *d = nullptr;
+    struct slab_mem m = {};
+    int r = transport_rdma.cold->open(&cfg, &e, &d);
+    r = r ? r : d->cold->start(d, &e);
+    uint32_t open = 0, all = 0, gen = 0;
+    for (auto t = Clock::now(); !r && !open && Since(t) < 10; poll(nullptr, 0, 10))
+      d->cold->paths(d, &open, &all, &gen);
+    r = r ? r : d->cold->slab_add(d, 1 << 20, &e, &m);
+    size_t n = 8 << 20; // four times what may be locked
+    void *p = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    r = r ? r : d->cold->memory_add(d, p, n);
+    int bounced = 0, other = 0;
+    for (int i = 0; !r && i < 20; i++) {
+      struct xfer_vec v = {p, 65536};
+      struct xfer x = {};
+      struct xfer_done done = {};
+      x.op = i % 2 ? XFER_READ : XFER_WRITE;
+      x.nvec = 1;
+      x.vec = &v;
+      x.bytes = v.len;
+      x.slab = &m;
+      r = d->hot->submit(d, 0, &x);
+      d->hot->flush(d, 0);
+      for (auto t = Clock::now(); !r && !d->hot->poll(d, 0, &done, 1) && Since(t) < 10;)
+        ;
+      bounced += done.status == XFER_OK && done.path == DRAY_PATH_BOUNCE;
+      other += done.status != XFER_OK || done.path != DRAY_PATH_BOUNCE;
+      poll(nullptr, 0, 10); // the link thread has tried by then, most times
+    }
+    dprintf(out[1], "%d %d %d %s", r, bounced, other, e.text);
+    _exit(0);
+  }
+  close(out[1]);
+  char text[600] = "";
+  EXPECT_GT(read(out[0], text, sizeof text - 1), 0);
+  close(out[0]);
+  waitpid(pid, nullptr, 0);
+  EXPECT_EQ(0u, std::string(text).find("0 20 0 ")) << text;
 }

@@ -142,5 +142,7 @@ static const struct transport_cold cxl_cold = {
     .index_bad = cxl_index_bad,
     .detach = cxl_detach,
     .paths = stub_paths,
+    .memory_add = stub_memory_add,
+    .memory_del = stub_memory_del,
 };
 const struct transport transport_cxl = {&cxl_cold, &hot_addressable};

@@ -169,6 +169,17 @@ static int fault_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, u
   return f->inner->cold->paths(f->inner, ret_open, ret_all, ret_gen);
 }
 
+static int fault_memory_add(struct dev *dev, void *base, uint64_t bytes)
+{
+  struct fault_dev *f = fault_of(dev);
+  return f->inner->cold->memory_add(f->inner, base, bytes);
+}
+static void fault_memory_del(struct dev *dev, void *base)
+{
+  struct fault_dev *f = fault_of(dev);
+  f->inner->cold->memory_del(f->inner, base);
+}
+
 static const struct transport_cold fault_cold = {
     .size = sizeof(struct transport_cold),
     .name = "fault",
@@ -188,6 +199,8 @@ static const struct transport_cold fault_cold = {
     .index_bad = fault_index_bad,
     .detach = fault_detach,
     .paths = fault_paths,
+    .memory_add = fault_memory_add,
+    .memory_del = fault_memory_del,
 };
 
 int fault_check(const char *script, struct err *e)

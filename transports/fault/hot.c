@@ -268,6 +268,12 @@ static int fault_poll_fd(struct dev *dev, uint32_t lane)
   return fd >= 0 ? fd : f->inner->hot->poll_fd(f->inner, lane);
 }
 
+static void fault_doze(struct dev *dev, uint32_t lane)
+{
+  struct fault_dev *f = fault_of(dev);
+  f->inner->hot->doze(f->inner, lane);
+}
+
 static uint32_t fault_in_flight(struct dev *dev, uint32_t lane)
 {
   return fault_of(dev)->lane[lane].open;
@@ -279,5 +285,6 @@ const struct transport_hot hot_fault = {
     .flush = fault_flush,
     .poll = fault_poll,
     .poll_fd = fault_poll_fd,
+    .doze = fault_doze,
     .in_flight = fault_in_flight,
 };

@@ -10,6 +10,7 @@
 
 #include <dray/types.h>
 
+#include "transports/stub.h"
 #include "transports/file/file_internal.h"
 #include "transports/file/op.h"
 #include "transports/file/status.h"
@@ -289,5 +290,6 @@ const struct transport_hot hot_pool = {
     .flush = pool_flush,
     .poll = pool_poll,
     .poll_fd = pool_poll_fd,
+    .doze = stub_doze,
     .in_flight = pool_in_flight,
 };

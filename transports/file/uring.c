@@ -348,5 +348,6 @@ const struct transport_hot hot_uring = {
     .flush = uring_flush,
     .poll = uring_poll,
     .poll_fd = uring_poll_fd,
+    .doze = stub_doze,
     .in_flight = uring_in_flight,
 };

@@ -150,5 +150,7 @@ static const struct transport_cold memory_cold = {
     .index_bad = stub_index_bad,
     .detach = stub_detach,
     .paths = stub_paths,
+    .memory_add = stub_memory_add,
+    .memory_del = stub_memory_del,
 };
 const struct transport transport_memory = {&memory_cold, &hot_addressable};

@@ -51,9 +51,10 @@ static int data_qp(struct rdma_dev *d, struct dial *l)
     return -ENODEV;
   struct ibv_cq *cq = d->lane[l->lane].cq[dev].cq;
   uint32_t room = d->lane[l->lane].path[l->path].room;
+  uint32_t sges = d->lane[l->lane].sges;
   struct ibv_qp_init_attr a = {.send_cq = cq,
                                .recv_cq = cq,
-                               .cap = {.max_send_wr = room, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+                               .cap = {.max_send_wr = room, .max_recv_wr = 1, .max_send_sge = sges, .max_recv_sge = 1},
                                .qp_type = IBV_QPT_RC,
                                .sq_sig_all = 1};
   if (rdma_create_qp(l->id, d->verbs.dev[dev].pd, &a))

@@ -47,8 +47,10 @@ int lane_make(struct rdma_dev *d, struct rdma_lane *l, uint32_t idx)
     l->part[i] = (struct part){.x = RDMA_NONE, .next = i + 1 < l->parts_n ? i + 1 : RDMA_NONE};
   int rc = 0;
   uint32_t room = l->parts_n;
+  l->sges = REGION_SGES;
   for (uint32_t i = 0; !rc && i < d->verbs.n; i++) {
     room = MIN_OF(room, d->verbs.dev[i].max_wr);
+    l->sges = MIN_OF(l->sges, d->verbs.dev[i].max_sge);
     rc = cq_make(l, i);
   }
   for (uint32_t i = 0; i < d->paths; i++)
@@ -114,11 +116,17 @@ static int hot_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
     lane_ring(l);
     return 0;
   }
+  bool wanted = false;
+  const struct region_mem *region =
+      x->flags & XFER_FRAGILE ? NULL : regions_find(&d->regions, vec_begin(x->vec), x->bytes, &wanted);
+  if (wanted)
+    link_ring(d->link);
   uint32_t at = l->x_free;
   struct xrec *r = &l->x[at];
   l->x_free = r->next;
   uint64_t until = l->now_ns + (uint64_t)d->timeout_ms * 1000000u;
   *r = (struct xrec){.x = *x,
+                     .region = region,
                      .at = vec_begin(x->vec),
                      .bad_at = UINT64_MAX,
                      .deadline_ns = x->deadline_ns && x->deadline_ns < until ? x->deadline_ns : until,
@@ -160,7 +168,8 @@ static void path_look(struct rdma_lane *l, struct lane_path *p)
   }
 }
 
-/* Takes what is there; when nothing is, sees to it that the channel says when something is. */
+/* Takes what is there; when nothing is and the lane means to sleep, sees to it that the channel says when something is.
+ */
 static void cq_look(struct rdma_lane *l, struct lane_cq *c)
 {
   struct ibv_wc wc[16];
@@ -179,7 +188,7 @@ static void cq_look(struct rdma_lane *l, struct lane_cq *c)
       ibv_ack_cq_events(c->cq, 1);
       c->armed = false;
     }
-    if (c->armed)
+    if (c->armed || !l->doze)
       return;
     if (ibv_req_notify_cq(c->cq, 0))
       return;
@@ -206,7 +215,8 @@ static uint32_t hot_poll(struct dev *dev, uint32_t lane, struct xfer_done *done,
   for (uint32_t i = 0; i < d->paths; i++)
     path_look(l, &l->path[i]);
   for (uint32_t i = 0; i < d->verbs.n; i++)
-    if (busy || l->cq[i].spent) /* spent: its event is still to be taken, else the lane never sleeps again */
+    if (busy ||
+        (l->cq[i].armed && l->cq[i].spent)) /* its event is still to be taken, else the lane never sleeps again */
       cq_look(l, &l->cq[i]);
   if (busy) {
     lane_expire(l);
@@ -214,10 +224,16 @@ static uint32_t hot_poll(struct dev *dev, uint32_t lane, struct xfer_done *done,
     for (uint32_t i = 0; i < d->paths; i++)
       path_look(l, &l->path[i]);
   }
+  l->doze = false;
   uint32_t got = 0;
   while (got < n && l->done_tail != l->done_head)
     done[got++] = l->done[l->done_tail++ % d->depth];
   return got;
+}
+
+static void hot_doze(struct dev *dev, uint32_t lane)
+{
+  rdma_of(dev)->lane[lane].doze = true;
 }
 
 static int hot_poll_fd(struct dev *dev, uint32_t lane)
@@ -231,5 +247,6 @@ const struct transport_hot hot_rdma = {
     .flush = hot_flush,
     .poll = hot_poll,
     .poll_fd = hot_poll_fd,
+    .doze = hot_doze,
     .in_flight = hot_in_flight,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Xfers in parts: each a work request over one bounce slot. A part that went down with its connection goes out again on
- * another; an xfer ends when none of its parts is out, or, reading, without those that are: their slot stays theirs
- * until the device has let go of it.
+ * Xfers in parts: each a work request, over one bounce slot or, where the memory is registered, straight over that. A
+ * part that went down with its connection goes out again on
+ * another; an xfer ends when none of its parts is out, or, reading into slots, without those that are: their slot
+ * stays theirs until the device has let go of it.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,14 +17,12 @@
 #include "transports/rdma/rdma_internal.h"
 #include "transports/rdma/status.h"
 
-#define STUCK_NS 1000000000ull /* a part nobody waits for, on a connection that brought nothing since: it is dead */
-
 static char *slot_of(const struct rdma_lane *l, uint32_t part)
 {
   return l->d->bounce + l->bounce_off + part * RDMA_PART_BYTES;
 }
 
-static void part_free(struct rdma_lane *l, uint32_t i)
+void part_free(struct rdma_lane *l, uint32_t i)
 {
   l->part[i].state = PART_FREE;
   l->part[i].x = RDMA_NONE;
@@ -32,7 +31,7 @@ static void part_free(struct rdma_lane *l, uint32_t i)
   l->parts_used--;
 }
 
-static void xfer_fail(struct xrec *r, uint16_t reason, int err, uint64_t at)
+void xfer_fail(struct xrec *r, uint16_t reason, int err, uint64_t at)
 {
   if (!r->reason) {
     r->reason = reason;
@@ -56,7 +55,7 @@ void lane_end(struct rdma_lane *l, uint32_t at)
     if (l->cut_tail == at)
       l->cut_tail = before;
   }
-  uint8_t path = r->x.op == XFER_READ ? DRAY_PATH_RDMA_READ : DRAY_PATH_RDMA_WRITE;
+  uint8_t path = r->bounced ? DRAY_PATH_BOUNCE : r->x.op == XFER_READ ? DRAY_PATH_RDMA_READ : DRAY_PATH_RDMA_WRITE;
   struct xfer_done d = r->reason ? status_failed(r->x.cookie, path, r->reason, r->err, MIN_OF(r->bad_at, r->cut))
                                  : status_ok(r->x.cookie, path, r->x.bytes);
   if (r->reason) {
@@ -125,10 +124,17 @@ static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
   struct lane_path *p = &l->path[path];
   uint64_t off = x->slab->dev_off + x->slab_off + pt->off, slot = l->bounce_off + i * RDMA_PART_BYTES;
   const struct lent_seg *s = lent_at(lent_of(l, x), off);
-  struct ibv_sge sge = verbs_mem_sge(&l->d->bounce_mem, slot, pt->bytes, p->local_dev);
+  struct ibv_sge sge[REGION_SGES];
+  uint32_t sges = 1;
+  if (pt->direct) {
+    uint64_t all;
+    sges = region_sges(l->x[pt->x].region, pt->at, pt->bytes, p->local_dev, sge, l->sges, &all);
+  } else {
+    sge[0] = verbs_mem_sge(&l->d->bounce_mem, slot, pt->bytes, p->local_dev);
+  }
   struct ibv_send_wr wr = {.wr_id = i,
-                           .sg_list = &sge,
-                           .num_sge = 1,
+                           .sg_list = sge,
+                           .num_sge = (int)sges,
                            .opcode = pt->write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
                            .send_flags = IBV_SEND_SIGNALED,
                            .wr.rdma = {.remote_addr = s->s.addr + (off - s->off), .rkey = s->s.rkey[p->remote_dev]}},
@@ -148,7 +154,47 @@ static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
   return true;
 }
 
-/* The next piece of the xfer, in a slot; a write's bytes are brought there. False: its memory cannot be read. */
+/* How many of the next n bytes go as one work request from, or to, where they lie; 0: they are better gathered. */
+static uint64_t direct_bytes(const struct rdma_lane *l, const struct xrec *r, uint64_t n)
+{
+  struct ibv_sge sge[REGION_SGES];
+  uint64_t all;
+  if (!r->region)
+    return 0;
+  n = MIN_OF(n, l->d->paths > 1 ? RDMA_DIRECT_BYTES / 4 : RDMA_DIRECT_BYTES);
+  uint32_t pieces = region_sges(r->region, r->at, n, 0, sge, l->sges, &all);
+  return all == n || all >= pieces * RDMA_DIRECT_MIN ? all : 0;
+}
+
+/* Of the part's bytes in memory, if anybody wants it. */
+static void part_sum(struct xrec *r, struct part *pt, struct xfer_done *ret_done)
+{
+  *ret_done = (struct xfer_done){.status = XFER_OK};
+  if (r->x.flags & XFER_CRC)
+    addr_crc(pt->at, pt->bytes, ret_done);
+}
+
+static void part_gather(struct rdma_lane *l, const struct xrec *r, const struct part *pt, struct xfer_done *ret_done)
+{
+  struct xfer_vec to = {slot_of(l, (uint32_t)(pt - l->part)), pt->bytes};
+  addr_copy(&(struct addr_how){.plan = &copy_plan_default,
+                               .flags = XFER_READ_SOON | (r->x.flags & (unsigned)(XFER_CRC | XFER_FRAGILE)),
+                               .copy_flags = r->x.flags & XFER_FRAGILE ? COPY_FRAGILE : 0},
+            vec_begin(&to), pt->at, pt->bytes, ret_done);
+}
+
+static void part_scatter(struct rdma_lane *l, const struct xrec *r, const struct part *pt, struct xfer_done *ret_done)
+{
+  struct xfer_vec from = {slot_of(l, (uint32_t)(pt - l->part)), pt->bytes};
+  addr_copy(&(struct addr_how){.plan = &copy_plan_default,
+                               .flags = r->x.flags & (unsigned)(XFER_READ_SOON | XFER_CRC),
+                               .copy_flags = r->x.flags & XFER_FRAGILE ? COPY_FRAGILE : 0},
+            pt->at, vec_begin(&from), pt->bytes, ret_done);
+}
+
+/* The next piece of the xfer. A write's bytes are brought into the slot, or their CRC is taken where they lie: the
+   engine may change them before they are sent, and has a cell then that fails its CRC. False: its memory cannot be
+   read. */
 static bool part_cut(struct rdma_lane *l, uint32_t at, uint32_t *ret_part)
 {
   struct xrec *r = &l->x[at];
@@ -156,18 +202,25 @@ static bool part_cut(struct rdma_lane *l, uint32_t at, uint32_t *ret_part)
   struct part *pt = &l->part[i];
   uint64_t off = r->x.slab->dev_off + r->x.slab_off + r->cut, in_slot = l->bounce_off + i * RDMA_PART_BYTES;
   const struct lent_seg *s = lent_at(lent_of(l, &r->x), off);
-  uint64_t n = MIN_OF(MIN_OF(r->x.bytes - r->cut, RDMA_PART_BYTES), s->off + s->s.bytes - off);
-  /* bounce memory may have been registered in pieces, too */
-  n = MIN_OF(n, l->d->bounce_mem.piece - in_slot % l->d->bounce_mem.piece);
-  *pt = (struct part){.x = at, .next = pt->next, .write = r->x.op == XFER_WRITE, .bytes = (uint32_t)n, .off = r->cut};
+  uint64_t n = MIN_OF(r->x.bytes - r->cut, s->off + s->s.bytes - off), direct = direct_bytes(l, r, n);
+  if (direct)
+    n = direct;
+  else /* bounce memory may have been registered in pieces, too */
+    n = MIN_OF(MIN_OF(n, RDMA_PART_BYTES), l->d->bounce_mem.piece - in_slot % l->d->bounce_mem.piece);
+  *pt = (struct part){.x = at,
+                      .next = pt->next,
+                      .write = r->x.op == XFER_WRITE,
+                      .direct = direct != 0,
+                      .bytes = (uint32_t)n,
+                      .off = r->cut,
+                      .at = r->at};
+  r->bounced |= !pt->direct;
   if (pt->write) {
-    struct xfer_vec to = {slot_of(l, i), n};
     struct xfer_done d;
-    unsigned flags = XFER_READ_SOON | (r->x.flags & (unsigned)(XFER_CRC | XFER_FRAGILE));
-    addr_copy(&(struct addr_how){.plan = &copy_plan_default,
-                                 .flags = flags,
-                                 .copy_flags = r->x.flags & XFER_FRAGILE ? COPY_FRAGILE : 0},
-              vec_begin(&to), r->at, n, &d);
+    if (pt->direct)
+      part_sum(r, pt, &d);
+    else
+      part_gather(l, r, pt, &d);
     if (d.status != XFER_OK) {
       xfer_fail(r, d.reason, d.err, r->cut);
       r->bad_unit = d.bad_unit;
@@ -176,8 +229,6 @@ static bool part_cut(struct rdma_lane *l, uint32_t at, uint32_t *ret_part)
       return false;
     }
     pt->crc = d.crc;
-  } else {
-    pt->at = r->at;
   }
   l->part_free = pt->next;
   l->parts_used++;
@@ -259,12 +310,11 @@ static void part_landed(struct rdma_lane *l, uint32_t i)
     return;
   }
   if (!pt->write) {
-    struct xfer_vec from = {slot_of(l, i), pt->bytes};
     struct xfer_done d;
-    addr_copy(&(struct addr_how){.plan = &copy_plan_default,
-                                 .flags = r->x.flags & (unsigned)(XFER_READ_SOON | XFER_CRC),
-                                 .copy_flags = r->x.flags & XFER_FRAGILE ? COPY_FRAGILE : 0},
-              pt->at, vec_begin(&from), pt->bytes, &d);
+    if (pt->direct)
+      part_sum(r, pt, &d);
+    else
+      part_scatter(l, r, pt, &d);
     if (d.status != XFER_OK) {
       xfer_fail(r, d.reason, d.err, pt->off + d.bytes);
       r->bad_unit = d.bad_unit;
@@ -310,83 +360,4 @@ void lane_wc(struct rdma_lane *l, const struct ibv_wc *wc)
   r->parts--;
   part_free(l, i);
   lane_end(l, at);
-}
-
-/* ---- deadlines ---- */
-
-static bool any_up(const struct rdma_lane *l)
-{
-  for (uint32_t i = 0; i < l->d->paths; i++)
-    if (l->path[i].up)
-      return true;
-  return false;
-}
-
-/* Parts that wait to go out again are dropped; reads that are out go on without it; writes that are out are brought
-   back with their connection: nothing of the xfer may land once it has ended. */
-static void parts_recall(struct rdma_lane *l, uint32_t at)
-{
-  struct xrec *r = &l->x[at];
-  uint32_t *link = &l->again_head, last = RDMA_NONE;
-  while (*link != RDMA_NONE) {
-    uint32_t i = *link;
-    if (l->part[i].x == at) {
-      *link = l->part[i].next;
-      r->bad_at = MIN_OF(r->bad_at, l->part[i].off);
-      r->parts--;
-      part_free(l, i);
-    } else {
-      last = i;
-      link = &l->part[i].next;
-    }
-  }
-  l->again_tail = last;
-  for (uint32_t i = 0; r->parts && i < l->parts_n; i++) {
-    struct part *pt = &l->part[i];
-    if (pt->state != PART_OUT || pt->x != at)
-      continue;
-    r->bad_at = MIN_OF(r->bad_at, pt->off);
-    if (pt->write) {
-      struct lane_path *p = &l->path[pt->path];
-      p->dial->quiet = true;
-      lane_fail_path(l, p);
-    } else {
-      pt->x = RDMA_NONE;
-      r->parts--;
-    }
-  }
-}
-
-void lane_expire(struct rdma_lane *l)
-{
-  bool gone = !any_up(l) && link_status(l->d->link) == LINK_DOWN;
-  uint64_t next = UINT64_MAX;
-  if (l->now_ns < stat_read(&l->next_ns) && !gone)
-    return;
-  for (uint32_t at = 0; l->xs && at < l->d->depth; at++) {
-    struct xrec *r = &l->x[at];
-    if (!r->used)
-      continue;
-    bool late = l->now_ns >= r->deadline_ns;
-    if (late || gone) {
-      bool timely = late && any_up(l);
-      xfer_fail(r, timely ? DRAY_DEADLINE : DRAY_PEER_UNREACHABLE, timely ? ETIMEDOUT : EHOSTUNREACH, r->cut);
-      parts_recall(l, at);
-      lane_end(l, at);
-      if (r->used)
-        next = MIN_OF(next, l->now_ns + 20000000u);
-    } else {
-      next = MIN_OF(next, r->deadline_ns);
-    }
-  }
-  for (uint32_t i = 0; l->parts_used && i < l->parts_n; i++) {
-    struct part *pt = &l->part[i];
-    struct lane_path *p = &l->path[pt->path];
-    if (pt->state != PART_OUT || pt->x != RDMA_NONE)
-      continue;
-    next = MIN_OF(next, l->now_ns + STUCK_NS / 4);
-    if (l->now_ns - pt->posted_ns > STUCK_NS && p->ok_ns < pt->posted_ns)
-      lane_fail_path(l, p);
-  }
-  stat_set(&l->next_ns, next);
 }

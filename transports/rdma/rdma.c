@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rdma transport: a pool in memory that a peer lends. Slabs are extents of it; nothing here waits for the peer. The
- * bytes go through bounce memory of ours, registered once: engines' memory is neither pinned nor reachable from
- * outside, a CRC is of the bytes that were sent or that arrived, and a read that ends at its deadline has its late
- * bytes land where nobody looks.
+ * bytes go straight from and to engines' memory where that is registered (region.h), which the other side has no
+ * key to, and otherwise through bounce memory of ours.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +25,7 @@ static void rdma_close(struct dev *dev)
   struct rdma_dev *d = rdma_of(dev);
   while (!list_empty(&d->wipes))
     free(LIST_OF(list_pop_front(&d->wipes), struct wipe, link));
+  regions_deinit(&d->regions);
   extent_map_deinit(&d->map);
   pthread_mutex_destroy(&d->lock);
   pthread_cond_destroy(&d->freed);
@@ -77,10 +77,12 @@ static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **r
   name_node(d->node, sizeof d->node, cfg->node ? cfg->node : "dray", cfg->name);
   d->lanes = cfg->lanes;
   d->depth = cfg->depth;
+  d->bounces = cfg->bounces;
   d->timeout_ms = cfg->timeout_ms ? cfg->timeout_ms : RDMA_TIMEOUT_MS;
   d->lane_bounce = align_up(MAX_OF(cfg->bounce_bytes, 2 * RDMA_PART_BYTES), RDMA_PART_BYTES);
   d->piece_max = cfg->piece_max;
   d->gen = 1;
+  regions_init(&d->regions);
   list_init(&d->wipes);
   pthread_mutex_init(&d->lock, NULL);
   pthread_condattr_t clock;
@@ -135,6 +137,7 @@ static void rdma_unstart(struct rdma_dev *d)
     lane_unmake(&d->lane[i]);
   free(d->lane);
   d->lane = NULL;
+  regions_deregister(&d->regions);
   verbs_mem_dereg(&d->bounce_mem);
   if (d->bounce)
     munmap(d->bounce, d->lanes * d->lane_bounce);
@@ -275,6 +278,17 @@ void remote_free(struct slab_mem *mem)
   mem->far = NULL;
 }
 
+static int rdma_memory_add(struct dev *dev, void *base, uint64_t bytes)
+{
+  struct rdma_dev *d = rdma_of(dev);
+  return d->bounces ? 0 : regions_add(&d->regions, base, bytes);
+}
+
+static void rdma_memory_del(struct dev *dev, void *base)
+{
+  regions_del(&rdma_of(dev)->regions, base);
+}
+
 static const struct transport_cold rdma_cold = {
     .size = sizeof(struct transport_cold),
     .name = "rdma",
@@ -294,5 +308,7 @@ static const struct transport_cold rdma_cold = {
     .index_bad = stub_index_bad,
     .detach = stub_detach,
     .paths = rdma_paths,
+    .memory_add = rdma_memory_add,
+    .memory_del = rdma_memory_del,
 };
 const struct transport transport_rdma = {&rdma_cold, &hot_rdma};

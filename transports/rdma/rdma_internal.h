@@ -19,6 +19,7 @@
 #include "transports/rdma/backoff.h"
 #include "transports/rdma/link.h"
 #include "transports/rdma/pipe.h"
+#include "transports/rdma/region.h"
 #include "transports/rdma/stripe.h"
 #include "transports/rdma/talk.h"
 #include "transports/transport.h"
@@ -26,6 +27,8 @@
 
 #define RDMA_UNIT PAGE_BYTES
 #define RDMA_PART_BYTES KIB(128) /* of one work request: a bounce slot */
+#define RDMA_DIRECT_BYTES MIB(1) /* of one without it; of several paths: a quarter */
+#define RDMA_DIRECT_MIN KIB(4)   /* pieces that are smaller than this on average are gathered in bounce memory */
 #define RDMA_TRIES 3u
 #define RDMA_TIMEOUT_MS 5000u
 #define RDMA_DIAL_MS 2000u
@@ -68,14 +71,16 @@ struct lent {
 /* ---- lanes ---- */
 struct xrec {
   struct xfer x;
-  struct vec_at at;     /* memory side of cut */
-  uint64_t cut, landed; /* bytes given to parts; bytes in place */
-  uint64_t bad_at;      /* bytes before the first that failed; UINT64_MAX */
+  const struct region_mem *region; /* its memory, registered; NULL: it bounces */
+  struct vec_at at;                /* memory side of cut */
+  uint64_t cut, landed;            /* bytes given to parts; bytes in place */
+  uint64_t bad_at;                 /* bytes before the first that failed; UINT64_MAX */
   uint64_t deadline_ns;
   uint32_t parts; /* of it that are out, or wait to go out again */
   uint32_t next;  /* free list, or the queue of those with something to cut */
   uint32_t crc;
   bool used, queued;
+  bool bounced;    /* some of it */
   uint16_t reason; /* it fails, once no part is out */
   int32_t err;
   uint64_t bad_unit;
@@ -88,10 +93,11 @@ struct part {
   uint32_t crc;
   uint8_t state, path, tries;
   bool write;
+  bool direct; /* the slot is not used */
   uint32_t bytes;
   uint64_t off; /* in the xfer */
   uint64_t posted_ns;
-  struct vec_at at; /* READ: where it goes */
+  struct vec_at at; /* where in memory */
 };
 struct lane_path {
   struct dial *dial;
@@ -123,6 +129,8 @@ struct rdma_lane {
   uint64_t bounce_off; /* of slot 0 in the device's bounce memory */
   uint64_t now_ns;
   uint64_t next_ns; /* [STAT] something ends by then; UINT64_MAX */
+  uint32_t sges;    /* of a work request */
+  bool doze;        /* the lane means to sleep: the channels must tell */
   uint32_t rung;    /* [LINK] the bell was rung since it was last read */
 } __attribute__((aligned(64)));
 
@@ -132,6 +140,7 @@ struct rdma_dev {
   struct address_path path[ADDRESS_PATHS_MAX];
   uint32_t paths, lanes, depth, timeout_ms;
   uint64_t lane_bounce, piece_max;
+  bool bounces; /* nothing of engines is registered */
   struct auth_key key;
 
   pthread_mutex_t lock; /* map, wipes, calls */
@@ -146,6 +155,7 @@ struct rdma_dev {
   struct verbs verbs;
   char *bounce;
   struct verbs_mem bounce_mem;
+  struct regions regions;
   struct rdma_lane *lane;
   uint64_t lent; /* [KNOWN] struct lent * */
   struct link *link;
@@ -181,6 +191,11 @@ void lane_end(struct rdma_lane *l, uint32_t x); /* if nothing of it is out any m
 void lane_pump(struct rdma_lane *l);
 void lane_wc(struct rdma_lane *l, const struct ibv_wc *wc);
 void lane_fail_path(struct rdma_lane *l, struct lane_path *p);
+void part_free(struct rdma_lane *l, uint32_t part);
+/* It ends so, once nothing of it is out; the first reason counts. bytes: the prefix that is in place, at most. */
+void xfer_fail(struct xrec *r, uint16_t reason, int err, uint64_t bytes);
+
+/* deadline.c; for the lane's thread */
 void lane_expire(struct rdma_lane *l);
 
 #endif

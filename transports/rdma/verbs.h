@@ -22,7 +22,7 @@ struct verbs_dev {
       *talk; /* of control connections, which reach nothing else: whoever dials has one before it has shown a key */
   struct ibv_cq *idle; /* for queue pairs that only the other side uses */
   uint64_t max_mr;     /* bytes of one registration, a multiple of a page */
-  uint32_t max_wr, max_cqe;
+  uint32_t max_wr, max_cqe, max_sge;
   uint8_t max_read; /* RDMA READs at a time */
 };
 struct verbs {

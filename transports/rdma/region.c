@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transports/rdma/region.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "include/priv/cleanup.h"
+#include "include/priv/order.h"
+
+void regions_init(struct regions *g)
+{
+  *g = (struct regions){.n = 0};
+  pthread_mutex_init(&g->lock, NULL);
+}
+
+static void region_free(struct region_mem *r)
+{
+  verbs_mem_dereg(&r->mem);
+  free(r);
+}
+
+void regions_deregister(struct regions *g)
+{
+  for (uint32_t i = 0; i < g->n; i++) {
+    verbs_mem_dereg(&g->v[i]->mem);
+    g->v[i]->state = REGION_KNOWN;
+  }
+  g->wanted = 0;
+  stat_set(&g->ready_bytes, 0);
+}
+
+void regions_deinit(struct regions *g)
+{
+  for (uint32_t i = 0; i < g->n; i++)
+    region_free(g->v[i]);
+  free(g->v);
+  pthread_mutex_destroy(&g->lock);
+}
+
+/* Index of the first that ends behind p. */
+static uint32_t place_of(const struct regions *g, const char *p)
+{
+  uint32_t lo = 0, hi = g->n;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (g->v[mid]->base + g->v[mid]->bytes <= p)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+int regions_add(struct regions *g, void *base, uint64_t bytes)
+{
+  struct region_mem *r = calloc(1, sizeof *r);
+  LOCKED(&g->lock);
+  uint32_t at = place_of(g, base);
+  int rc = !r ? -ENOMEM : at < g->n && g->v[at]->base < (char *)base + bytes ? -EEXIST : 0;
+  if (!rc && g->n == g->room) {
+    uint32_t room = g->room ? 2 * g->room : 16;
+    struct region_mem **v = realloc(g->v, room * sizeof *v);
+    rc = v ? 0 : -ENOMEM;
+    g->v = v ? v : g->v;
+    g->room = v ? room : g->room;
+  }
+  if (rc) {
+    free(r);
+    return rc;
+  }
+  *r = (struct region_mem){.base = base, .bytes = bytes, .state = REGION_KNOWN};
+  memmove(&g->v[at + 1], &g->v[at], (g->n - at) * sizeof(struct region_mem *));
+  g->v[at] = r;
+  g->n++;
+  return 0;
+}
+
+void regions_del(struct regions *g, void *base)
+{
+  struct region_mem *r = NULL;
+  pthread_mutex_lock(&g->lock);
+  uint32_t at = place_of(g, base);
+  if (at < g->n && g->v[at]->base == base) {
+    r = g->v[at];
+    g->n--;
+    memmove(&g->v[at], &g->v[at + 1], (g->n - at) * sizeof(struct region_mem *));
+    g->wanted -= r->state == REGION_WANTED;
+    if (r->state == REGION_READY)
+      stat_set(&g->ready_bytes, g->ready_bytes - r->bytes);
+    if (r->state == REGION_BUSY) {
+      r->gone = true;
+      r = NULL;
+    }
+  }
+  pthread_mutex_unlock(&g->lock);
+  if (r)
+    region_free(r);
+}
+
+const struct region_mem *regions_find(struct regions *g, struct vec_at at, uint64_t bytes, bool *ret_wanted)
+{
+  struct region_mem *r = NULL;
+  const char *lo = vec_ptr(&at), *hi = lo;
+  for (uint64_t have = 0; have < bytes; have += vec_left(&at), at.v++, at.off = 0) {
+    const char *p = vec_ptr(&at);
+    lo = p < lo ? p : lo;
+    hi = p + vec_left(&at) > hi ? p + vec_left(&at) : hi;
+  }
+  LOCKED(&g->lock);
+  uint32_t i = place_of(g, lo);
+  if (i < g->n && g->v[i]->base <= lo && hi <= g->v[i]->base + g->v[i]->bytes)
+    r = g->v[i];
+  if (r && r->state == REGION_KNOWN) {
+    r->state = REGION_WANTED;
+    g->wanted++;
+    *ret_wanted = true;
+  }
+  return r && r->state == REGION_READY ? r : NULL;
+}
+
+bool regions_tick(struct regions *g, const struct verbs *v)
+{
+  struct region_mem *r = NULL;
+  struct err e = {{0}};
+  pthread_mutex_lock(&g->lock);
+  for (uint32_t i = 0; g->wanted && i < g->n && !r; i++)
+    if (g->v[i]->state == REGION_WANTED)
+      r = g->v[i];
+  if (r) {
+    r->state = REGION_BUSY;
+    g->wanted--;
+  }
+  pthread_mutex_unlock(&g->lock);
+  if (!r)
+    return false;
+  int rc = verbs_mem_reg(v, r->base, r->bytes, IBV_ACCESS_LOCAL_WRITE, &r->mem, &e);
+  pthread_mutex_lock(&g->lock);
+  bool gone = r->gone;
+  r->state = rc ? REGION_REFUSED : REGION_READY;
+  if (rc) {
+    stat_set(&g->refused, g->refused + 1);
+    g->why = e;
+  } else if (!gone) {
+    stat_set(&g->ready_bytes, g->ready_bytes + r->bytes);
+  }
+  pthread_mutex_unlock(&g->lock);
+  if (gone)
+    region_free(r);
+  return true;
+}
+
+uint32_t region_sges(const struct region_mem *r, struct vec_at at, uint64_t bytes, uint32_t dev,
+                     struct ibv_sge *ret_sge, uint32_t max, uint64_t *ret_bytes)
+{
+  uint32_t n = 0;
+  uint64_t have = 0;
+  while (n < max && have < bytes) {
+    uint64_t off = (uint64_t)((char *)vec_ptr(&at) - r->base);
+    uint64_t k = MIN_OF(MIN_OF(vec_left(&at), bytes - have), r->mem.piece - off % r->mem.piece);
+    ret_sge[n++] = verbs_mem_sge(&r->mem, off, (uint32_t)k, dev);
+    have += k;
+    vec_advance(&at, k);
+  }
+  *ret_bytes = have;
+  return n;
+}

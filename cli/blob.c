@@ -201,11 +201,11 @@ int blob_many(struct blob *b, uint8_t op, const struct blob_header *h, uint64_t 
   if (!s)
     return -EBUSY;
   bool moves = op != DRAY_DROP;
-  memset(it, 0, n * sizeof *it);
   for (uint32_t i = 0; i < n; i++) {
-    blob_cell_key(b->o->key, h, first + i, it[i].key);
-    it[i].off = moves ? i * h->cell_bytes : 0;
-    it[i].len = moves ? (uint32_t)MIN_OF(h->cell_bytes, h->length - (first + i) * h->cell_bytes) : 0;
+    uint8_t key[16];
+    blob_cell_key(b->o->key, h, first + i, key);
+    dray_prep_item(&it[i], key, moves ? i * h->cell_bytes : 0,
+                   moves ? (uint32_t)MIN_OF(h->cell_bytes, h->length - (first + i) * h->cell_bytes) : 0);
   }
   s->op = op;
   s->region = moves ? b->region.id : 0;

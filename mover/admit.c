@@ -8,6 +8,7 @@
 #include "mover/daemon.h"
 #include "mover/lane.h"
 #include "mover/ops.h"
+#include "mover/rows.h"
 #include "mover/session.h"
 #include "mover/step.h"
 #include "ring/take.h"
@@ -76,6 +77,7 @@ static void start_batch(struct lane *l, struct session *s, struct job *j)
   j->items = (uint32_t)q->len;
   j->next_item = j->items_done = j->first_failed = 0;
   s->items_open += j->items;
+  rows_begin(l, s, j);
   memset(s->results + first, 0, q->len * sizeof *s->results);
   pend(l, s, j);
 }
@@ -167,18 +169,18 @@ static const void *next_source(const struct session *s, const struct job *j, con
   return at < r->size ? (const char *)r->base + at : NULL;
 }
 
-/* Begins the next few items: each is copied out of U once, right before it is carried out. */
+/* Begins the next few items: each was copied out of U once. */
 static int64_t admit_items(struct lane *l, struct session *s, struct job *j)
 {
   const struct dray_sqe *q = &j->req.sqe;
-  struct dray_item it[ITEMS_AHEAD + 1]; /* the last only says what comes next */
+  struct dray_item room[ITEMS_AHEAD + 1]; /* the last only says what comes next */
   struct store_hint hint[ITEMS_AHEAD];
   struct outcome o;
   uint32_t left = j->items - j->next_item, n = MIN_OF(left, ITEMS_AHEAD), done = 0;
   if (moves_bytes(q->op))
     n = MIN_OF(n, MIN_OF(l->free_steps_n, LANE_SESSION_STEPS - s->steps_n));
   uint32_t seen = MIN_OF(left, n + 1);
-  take_items(s->arena, j->first_item + j->next_item, seen, it);
+  const struct dray_item *it = rows_read(s, j, seen, room);
   for (uint32_t k = 0; k < n; k++)
     hint[k].key = it[k].key;
   if (n > 1 && q->op != DRAY_UNMAP && q->op != DRAY_PUT)

@@ -23,6 +23,7 @@
 #include "include/priv/bits.h"
 #include "mover/admit.h"
 #include "mover/lane.h"
+#include "mover/rows.h"
 #include "mover/session.h"
 
 static bool job_ordered(const struct job *j)
@@ -75,6 +76,7 @@ void job_accept(struct lane *l, struct session *s, const struct dray_req *req)
   j->waited = false;
   j->region = j->dst_region = 0;
   j->items = 0;
+  j->rows = NULL;
   j->steps_n = 0;
   j->failed = 0;
   memset(&j->out, 0, sizeof j->out);
@@ -182,6 +184,7 @@ static struct job *job_close(struct lane *l, struct session *s, struct job *j)
   if (UNLIKELY(j->dst_region))
     admit_region_put(l, s, j->dst_region);
   s->items_open -= j->items;
+  rows_end(l, j);
   list_remove(&j->wait);
   list_remove(&j->open);
   j->state = JOB_FREE;

@@ -54,7 +54,8 @@ struct job {
   bool metered;            /* the ledger has a record of it */
   /* BATCH */
   uint32_t first_item, items, next_item, items_done, failed, first_failed;
-  uint32_t steps_n; /* steps not ended */
+  uint32_t steps_n;  /* steps not ended */
+  struct rows *rows; /* rows.h; NULL: none, or not a BATCH */
 };
 
 /* Takes a directive in: opens its job and starts it as soon as order allows. Exactly one job_finish() will follow. */

@@ -25,6 +25,7 @@
 #include "mover/peer.h"
 #include "mover/poison.h"
 #include "mover/revoke.h"
+#include "mover/rows.h"
 #include "mover/sandbox.h"
 #include "mover/session.h"
 #include "mover/usage.h"
@@ -90,6 +91,7 @@ void lane_free(struct lane *l)
   free(l->steps);
   free(l->free_steps);
   free(l->chunks);
+  rows_free_all(l);
   free(l->meter);
   free(l->meter_ring);
   close_fd(&l->wake);

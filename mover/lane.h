@@ -85,6 +85,8 @@ struct lane {
   struct step *steps;
   uint32_t *free_steps, free_steps_n;
   struct chunk *chunks;
+  struct rows *rows; /* free windows: rows.h */
+  uint32_t rows_made;
   uint32_t free_chunk; /* UINT32_MAX: none */
   uint32_t flying;     /* chunks in flight, all transports */
   /* pins of ended leases: given back after the completions are out, many under one lock */

@@ -246,6 +246,8 @@ int dray_submit(struct dray *d)
 {
   if (UNLIKELY(d->dead))
     return -ECONNRESET;
+  if (d->arena)
+    stream_fence();                             /* dray_prep_item(): rows before the directive that names them */
   uint32_t n = wire_out_commit(&d->sq);         /* [SQ] */
   if (n && doorbell_needed(&d->m->need_wakeup)) /* [BELL] */
     doorbell_ring(d->bell);

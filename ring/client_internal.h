@@ -47,6 +47,7 @@ struct dray {
   /* arena */
   uint64_t *rows; /* bit per group of CLIENT_ROW_GROUP rows: 1 is taken */
   uint32_t row_groups;
+  bool arena; /* rows were ever asked for */
 };
 
 #define CLIENT_ROW_GROUP 32u

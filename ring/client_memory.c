@@ -294,6 +294,7 @@ enum dray_lease_state dray_lease_state(const struct dray *d, uint64_t lease)
 
 struct dray_item *dray_items(struct dray *d)
 {
+  d->arena = true;
   return (struct dray_item *)(void *)((char *)d->u + d->geo.arena_off);
 }
 const struct dray_item_result *dray_results(const struct dray *d)

@@ -17,6 +17,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <dray/ring_abi.h>
 #include <dray/types.h>
 #include <dray/version.h>
@@ -258,6 +262,25 @@ static inline void dray_sqe_batch(struct dray_sqe *s, uint32_t first, uint32_t n
   s->flags |= DRAY_BATCH;
   s->off = (uint64_t)first * sizeof(struct dray_item);
   s->len = n;
+}
+
+/**
+ * Writes one row of the arena past the caches: the mover's CPU has those lines from the last time, and storing to them
+ * one by one waits for each to come back. `it` is a row of dray_items(); off is the block number with a layout. Seen by
+ * the mover from the next dray_submit() on. Rows may as well be written like any memory.
+ */
+static inline void dray_prep_item(struct dray_item *it, const uint8_t key[16], uint64_t off, uint32_t len)
+{
+#ifdef __SSE2__
+  __m128i k = _mm_loadu_si128((const __m128i *)(const void *)key);
+  _mm_stream_si128((__m128i *)(void *)it, k);
+  _mm_stream_si128((__m128i *)(void *)it + 1, _mm_set_epi64x((long long)len, (long long)off));
+#else
+  memcpy(it->key, key, 16);
+  it->off = off;
+  it->len = len;
+  it->zero = 0;
+#endif
 }
 
 /* ---- completions ---- */

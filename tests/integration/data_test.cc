@@ -318,6 +318,47 @@ TEST_F(Data, BatchOfScatteredBlocksComesBackWhole)
   }
 }
 
+/* More items than the mover copies out of the arena at a time, and more batches at once than it has room to copy for. */
+TEST_F(Data, LargeAndManyBatchesEachReachTheirOwnCells)
+{
+  kit::EngineOptions o;
+  o.entries = 128;
+  kit::Engine many(mover, o);
+  ASSERT_EQ(many.error(), 0);
+  constexpr uint32_t n = 1500, len = 256, batches = 100, each = 15;
+  static_assert(batches * each == n, "the same cells both ways");
+  uint32_t first;
+  ASSERT_EQ(dray_items_get(many.d, n, &first), 0);
+  many.fill(0, uint64_t(n) * len, 5);
+  std::string want(many.mem(), uint64_t(n) * len);
+  auto rows = [&](uint64_t shift) {
+    for (uint32_t i = 0; i < n; i++)
+      dray_prep_item(dray_items(many.d) + first + i, Key("many" + std::to_string(i)).b, (shift + i) * len, len);
+  };
+  for (bool split : {false, true}) {
+    for (uint8_t op : {DRAY_PUT, DRAY_GET}) {
+      rows(op == DRAY_GET ? n : 0);
+      if (op == DRAY_GET)
+        memset(many.mem() + uint64_t(n) * len, 0, uint64_t(n) * len);
+      for (uint32_t k = 0; k < (split ? batches : 1); k++) {
+        struct dray_sqe *s = many.sqe();
+        ASSERT_NE(nullptr, s);
+        s->op = op;
+        s->region = many.region.id;
+        dray_sqe_batch(s, first + (split ? k * each : 0), split ? each : n);
+      }
+      ASSERT_GE(dray_submit(many.d), 0);
+      for (auto &c : many.wait(split ? batches : 1)) {
+        EXPECT_EQ(c.status, DRAY_OK) << say(c);
+        EXPECT_EQ(c.bytes, uint64_t(split ? each : n) * len);
+      }
+      if (op == DRAY_GET) {
+        EXPECT_EQ(memcmp(want.data(), many.mem() + uint64_t(n) * len, uint64_t(n) * len), 0) << split;
+      }
+    }
+  }
+}
+
 TEST_F(Data, BatchSaysWhichItemsFailedAndWhy)
 {
   uint32_t first;

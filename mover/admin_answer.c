@@ -146,8 +146,10 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "state", json_string(drain_state_name(drain)));
     json_object_set_new(t, "attendable", json_boolean(p->attendable));
     json_object_set_new(t, "emulated", json_boolean(p->emulated));
-    json_object_set_new(t, "persistent", json_boolean(p->persistent));
-    json_object_set_new(t, "note", json_string(p->note));
+    json_object_set_new(t, "persistent", json_boolean(p->persistent && !stat_read(&d->unkept[i])));
+    bool unkept = stat_read(&d->unkept[i]) != 0;
+    json_object_set_new(t, "note",
+                        json_string(unkept ? "the memory of its directory is bad: served, but not kept" : p->note));
     set_u64(t, "capacity", p->capacity);
     set_u64(t, "slab_bytes", p->slab_bytes);
     set_u64(t, "cell_bytes", p->cell_bytes);

@@ -151,15 +151,20 @@ struct transport_cold {
   void (*slab_del)(struct dev *d, struct slab_mem *mem, bool lent);
 
   /* caps.persistent: remembers slabs and cells. index_slab is called once after slab_add. The entry is written
-     after its bytes, removal before the slot is reused. Cheap: a store into a mapped page. 0, -ENOSPC, -EIO. */
+     after its bytes, removal before the slot is reused. Cheap: a store into a mapped page. 0, -ENOSPC, -EIO.
+     -EHWPOISON: the memory that it remembers in is bad; it serves, but nothing of it outlives the mover. Said again by
+     each of them from then on. */
   int (*index_slab)(struct dev *d, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
                     const char *agent, uint8_t scope);
   int (*index_put)(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
   void (*index_del)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
-  /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted. */
+  /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted.
+     0, -EHWPOISON (as above; what could be read was visited), -errno. */
   int (*index_scan)(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
-  /* Remembers that a piece of the device is bad. 0, -ENOSPC, -EIO, -ENOTSUP. */
+  /* Remembers that a piece of the device is bad. 0, -ENOSPC, -EIO, -EHWPOISON, -ENOTSUP. */
   int (*index_bad)(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
+  /* Somebody met poison in this unit of our memory. -EHWPOISON: it is where the device remembers; 0: it is not. */
+  int (*index_met)(struct dev *d, uintptr_t addr, uint64_t unit);
 
   /* No slab is left: lets go of what is the machine's (mapping, fds, lock), so that the device can be taken away.
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing

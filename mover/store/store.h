@@ -74,7 +74,8 @@ struct store_hooks {
   void *ctx;
   int (*slab_made)(void *ctx, uint32_t slab, const struct slab_mem *mem); /* 0 or -errno: then it is undone */
   void (*slab_gone)(void *ctx, uint32_t slab);
-  bool (*slab_lent)(void *ctx, uint32_t slab); /* did an fd of it ever leave the mover */
+  bool (*slab_lent)(void *ctx, uint32_t slab);  /* did an fd of it ever leave the mover */
+  void (*index_lost)(void *ctx, uint32_t pool); /* nothing there outlives the mover from now on; may be said again */
 };
 
 /* Bytes that each arena needs (sparse: touched only as used). */

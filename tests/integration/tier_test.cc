@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "tests/integration/run_dray.h"
+#include "tests/kit/poison.h"
 
 using kit::Engine;
 using kit::Mover;
@@ -242,5 +244,58 @@ TEST_F(TierTest, WithoutHardwareCoherenceEnginesGetCopiesOnly)
     auto c = e.map("x", 0, DRAY_MAP_OR_STAGE);
     EXPECT_EQ(c.status, DRAY_OK) << how << say(c);
     EXPECT_EQ(c.tier, DRAY_TIER_DRAM);
+  }
+}
+
+/* ---- the directory's own memory goes bad (tests/guest has the kernel's own poison) ---- */
+
+TEST_F(TierTest, ABadDirectoryIsSaidOnceNothingDiesAndNothingIsKept)
+{
+  /* the page of slab headers; on shared memory, which UFFDIO_POISON can mark */
+  device_ = "/dev/shm/dray-tier-" + std::to_string(getpid());
+  std::ofstream(device_).put(0);
+  ASSERT_EQ(0, truncate(device_.c_str(), 32 << 20));
+  struct Gone {
+    std::string path;
+    ~Gone() { unlink(path.c_str()); }
+  } gone{device_};
+  char *page = static_cast<char *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int can = kit::poison_mapping(page, 4096);
+  munmap(page, 4096);
+  if (can == -ENOTSUP)
+    GTEST_SKIP() << "this kernel has no UFFDIO_POISON (6.6)";
+  for (const char *script : {"poison=d:36K@3", "early=d:36K@3"}) {
+    auto m = Start(std::string(", keep: 'fresh', fault: \"") + script + "\"");
+    ASSERT_TRUE(m->up()) << m->log();
+    pid_t worker = m->worker();
+    Engine e(*m, Red());
+    for (int i = 0; i < 12; i++) {
+      e.fill(0, kCell, i);
+      auto c = e.put(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      ASSERT_EQ(c.status, DRAY_OK) << script << i << say(c) << m->log();
+      ASSERT_EQ(e.put("d" + Name(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK) << "another tier does not notice";
+    }
+    for (int i = 0; i < 12; i++) {
+      auto c = e.get(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      ASSERT_EQ(c.status, DRAY_OK) << say(c);
+      EXPECT_TRUE(e.holds(0, kCell, i));
+      ASSERT_EQ(e.drop(Name(i)).status, DRAY_OK);
+    }
+    EXPECT_EQ(m->worker(), worker) << "nobody died";
+    std::string log = m->log(), said = "the memory of its directory is bad";
+    size_t at = log.find(said);
+    ASSERT_NE(at, std::string::npos) << script << log;
+    EXPECT_EQ(log.find(said, at + 1), std::string::npos) << "said once" << log;
+    auto r = run::dray({"tiers"}, m.get());
+    EXPECT_NE(r.out.find("not kept"), std::string::npos) << r.out;
+    EXPECT_TRUE(m->audit_clean());
+    for (int i = 0; i < 4; i++)
+      ASSERT_EQ(e.put("last" + Name(i), 0, kCell, DRAY_TIER_CXL).status, DRAY_OK);
+    e.close();
+    EXPECT_EQ(m->stop(), 0) << m->log();
+    auto next = Start(", keep: 'yes'");
+    ASSERT_TRUE(next->up()) << next->log();
+    EXPECT_EQ(next->status("found_on_disk"), 0) << "what could not be kept true is not believed";
+    EXPECT_EQ(next->stop(), 0);
   }
 }

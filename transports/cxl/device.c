@@ -90,7 +90,11 @@ static void device_leave_out(struct cxl_dev *d)
   dax_bad_leave_out(&d->map, caps->unit, d->bad, d->bad_n);
   if (!caps->persistent)
     caps->capacity -= (d->map.used - before) * caps->unit;
-  snprintf(caps->note, sizeof caps->note, "%u pieces of known bad memory are left out", d->bad_n);
+  size_t n = strnlen(caps->note, sizeof caps->note);
+  bool more = n && !caps->emulated;
+  n = more ? n : 0;
+  snprintf(caps->note + n, sizeof caps->note - n, "%s%u pieces of known bad memory are left out", more ? "; " : "",
+           d->bad_n);
 }
 
 static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
@@ -203,10 +207,10 @@ int cxl_device_slab_add(struct cxl_dev *d, uint64_t bytes, struct err *e, struct
                            .unit = (uint32_t)at};
     struct guard_hit hit;
     if (!cxl_zero(mem.base, bytes, &hit)) {
-      if (d->keep.base && keep_forget(&d->keep, &mem)) {
+      if (d->keep.base && keep_forget(&d->keep, &mem) == -EIO) {
         LOCKED(&d->lock);
         extent_free(&d->map, at, bytes / unit);
-        return err_set(e, -EIO, "%s: the memory of its directory is bad", d->path);
+        return err_set(e, -EIO, "%s: no memory behind its directory: unplugged?", d->path);
       }
       *ret_mem = mem;
       return 0;

@@ -58,7 +58,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
     struct dev_config dc = {.name = t->name,
                             .path = t->path,
                             .capacity = t->capacity,
-                            .lanes = MIN_OF(cfg->lanes + 1, DRAIN_LANES_MAX), /* one more: drain.h */
+                            .lanes = cfg->lanes + 1, /* one more: drain.h */
                             .depth = t->depth ? t->depth : 128,
                             .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
                             .numa_node = t->numa_node,

@@ -193,7 +193,10 @@ static int daemon_start(struct daemon *d, struct err *e)
   r = r ? r : peers_start(d, e); /* what peers ask may have something to tell the lanes */
   r = r ? r : usage_start(d, e);
   r = r ? r : relief_start(d);
-  return r ? r : metrics_start(d, e);
+  r = r ? r : metrics_start(d, e);
+  if (r == 0)
+    drain_again(d);
+  return r;
 }
 
 static void daemon_stop(struct daemon *d)

@@ -36,6 +36,7 @@ struct worker_seed {
   int32_t listen_tenant[CONFIG_TENANTS_MAX + 1]; /* index into cfg->tenant, -1: by token or uid */
   uint32_t listen_n;
   uint32_t epoch;
+  uint32_t drains; /* a bit per tier: the worker before had begun to drain it, and was not through */
 };
 
 /* Messages into the control thread. */

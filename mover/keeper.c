@@ -194,9 +194,15 @@ static bool serve(struct keeper *k)
   case KEEPER_DETACH: {
     struct dev *dev = m.id < k->seed.devs_n ? k->seed.dev[m.id] : NULL;
     m.error = dev ? dev->cold->detach(dev) : -EINVAL;
+    if (m.error == 0)
+      k->seed.drains &= ~(1u << m.id);
     keeper_msg_send(k->channel, &m, NULL, 0, 1000);
     break;
   }
+  case KEEPER_DRAINS:
+    if (m.id < k->seed.devs_n)
+      k->seed.drains |= 1u << m.id;
+    break;
   case KEEPER_READY:
 #ifdef HAVE_SYSTEMD
     sd_notifyf(0, "READY=1\nMAINPID=%d\nSTATUS=worker %d serves, epoch %u", (int)getpid(), (int)k->worker,

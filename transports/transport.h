@@ -40,7 +40,7 @@ struct dev_config {
   const char *path;             /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL;
                                    rdma: addresses of the peer, transports/rdma/address.h */
   uint64_t capacity;            /* bytes; 0: all there is (cxl device or file) */
-  uint32_t lanes;               /* 1..64 */
+  uint32_t lanes;               /* 1..DEV_LANES_MAX */
   uint32_t depth;               /* file: xfers in flight per lane, 1..1024 */
   uint64_t bounce_bytes;        /* file: bounce memory per lane */
   int32_t numa_node;            /* -1: none */
@@ -56,6 +56,9 @@ struct dev_config {
   uint32_t timeout_ms;          /* rdma: of an xfer without a deadline; 0: 5000 */
   uint64_t piece_max;           /* rdma: bytes of one registration at most, for tests; 0: the device's own limit */
 };
+
+/* Queues into one device: those of 64 lanes, and one for who is no lane (mover/drain.h). */
+#define DEV_LANES_MAX 65u
 
 /* Who keeps the caches of the hosts that share a device in step. */
 enum dev_coherence {

@@ -27,22 +27,11 @@ namespace {
 constexpr uint64_t kUnit = 2 * kMiB;
 std::string Name(int i) { return "c" + std::to_string(i); }
 
-/* The page frame behind an address of ours. */
-uint64_t Frame(const volatile void *p)
-{
-  uint64_t v = 0;
-  (void)*static_cast<const volatile char *>(p);
-  int fd = open("/proc/self/pagemap", O_RDONLY);
-  if (pread(fd, &v, 8, (off_t)((uintptr_t)p / 4096 * 8)) != 8)
-    v = 0;
-  close(fd);
-  return v & ((1ull << 55) - 1);
-}
 /* As a machine check on another CPU would: by a process that does not map it. */
 int PoisonFromOutside(const volatile void *p)
 {
   char line[96];
-  snprintf(line, sizeof line, "echo 0x%llx > /sys/kernel/debug/hwpoison/corrupt-pfn", (unsigned long long)Frame(p));
+  snprintf(line, sizeof line, "echo 0x%llx > /sys/kernel/debug/hwpoison/corrupt-pfn", (unsigned long long)guest::frame(p));
   return guest::shell(line);
 }
 /* In this process: the kernel sends SIGBUS at once to who does it. Done under a guard. */
@@ -88,29 +77,9 @@ int UringWrite(const void *from)
   close(fd);
   return r;
 }
-bool WaitPoisoned(Engine &e, uint64_t lease)
-{
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < end)
-    if (dray_lease_state(e.d, lease) == DRAY_LEASE_POISONED)
-      return true;
-  return false;
-}
-/* The next DONE: notices are passed over. */
-struct dray_cqe Done(Engine &e)
-{
-  for (;;) {
-    struct dray_cqe c = e.one();
-    if (c.type != DRAY_POISON && c.cookie != DRAY_COOKIE_GUARD)
-      return c;
-  }
-}
-struct dray_cqe Get(Engine &e, const std::string &name, uint8_t tier = 0)
-{
-  struct dray_sqe *s = e.sqe();
-  dray_prep_get(s, kit::Key(name).b, e.region.id, 8 * kMiB, kCell, tier);
-  return Done(e);
-}
+using guest::Done;
+using guest::Get;
+using guest::WaitPoisoned;
 } // namespace
 
 /* ---- the mover's copy: its guard, as transports use it ---- */

@@ -353,7 +353,9 @@ static json_t *answer_revoke(struct daemon *d, json_t *q)
   unsigned r = revoke_by_key(d, tenant, key);
   json_t *o = json_object();
   if (r != DRAY_REASON_OK && r != DRAY_QUARANTINED)
-    json_object_set_new(o, "error", json_sprintf("%s: that tenant has no such cell", dray_reason_name(r)));
+    json_object_set_new(o, "error",
+                        json_sprintf("%s: that tenant has no such cell (leases on bytes that it had are asked back)",
+                                     dray_reason_name(r)));
   json_object_set_new(o, "reason", json_string(dray_reason_name(r)));
   set_u64(o, "grace_ms", d->cfg->revoke_ns / 1000000u);
   return o;

@@ -5,6 +5,7 @@
  * ladder and a rule demotes. Nothing of that may lose a cell, change a byte or end in a way that nobody defined.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,8 +180,10 @@ static int play(struct drill *r, struct side *h, struct side *c)
 {
   pthread_t t;
   for (uint32_t i = 0; i < LEASED + LOOSE; i++)
-    if (!put(h, i, DRAY_TIER_DRAM))
+    if (!put(h, i, DRAY_TIER_DRAM)) {
+      fprintf(stderr, "dray drill: cell %u of %u cannot be put: %s\n", i, LEASED + LOOSE, h->t.first_undefined);
       return -1;
+    }
   for (uint32_t i = 0; i < LEASED; i++)
     map(h, i);
   if (pthread_create(&t, NULL, crowd_main, c) != 0)

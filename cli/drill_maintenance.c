@@ -6,6 +6,7 @@
  * long, is the report.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,6 +187,8 @@ int drill_maintenance(struct drill *r)
   for (size_t i = 0; i < ARRAY_LEN(tiers); i++)
     for (uint64_t k = 0; k < EACH && code == 0; k++)
       code = put(&e, first_of(tiers[i]) + k, tiers[i]) ? 0 : -1;
+  if (code)
+    fprintf(stderr, "dray drill: the cells that it is about cannot be put: see `dray status` of such a mover\n");
   code = code ? code : remove_member(r, &e);
   if (code == 0 && (code = replace(r, &e, "upgrade")) == 0)
     code = replace(r, &e, "back"); /* and that it can be undone: the one before serves the same */

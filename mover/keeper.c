@@ -350,7 +350,7 @@ static int less_than_asked(struct keeper *k, struct err *e)
   struct err why;
   for (uint32_t i = 0; k->cfg->strict && i < k->seed.devs_n; i++) {
     const struct dev_caps *c = &k->seed.dev[i]->caps;
-    if (c->note[0] && !c->emulated) /* emulated is what the path asked for */
+    if (c->note[0] && !c->emulated && !c->aside) /* emulated is what the path asked for */
       return err_set(e, -EINVAL, "strict: tier %s is less than asked: %.160s", k->cfg->tier[i].name, c->note);
   }
   if (machine_fits(k->cfg, "", &why) < 0) {

@@ -87,6 +87,7 @@ struct dev_caps {
   enum dev_isolation isolation;
   char owner[64]; /* DEV_PRIVATE: the tenant's name */
   char note[160]; /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
+  bool aside;     /* the note only informs: nothing that was asked for is missing */
 };
 
 /* One slab's memory. Made by slab_add, owned by the caller until slab_del. */

@@ -73,6 +73,7 @@ __attribute__((format(printf, 2, 3))) static void note_add(struct dev_caps *caps
   if (n)
     n += (size_t)snprintf(caps->note + n, sizeof caps->note - n, "; ");
   n = MIN_OF(n, sizeof caps->note - 1);
+  caps->aside = false;
   va_list args;
   va_start(args, format);
   vsnprintf(caps->note + n, sizeof caps->note - n, format, args);
@@ -97,9 +98,12 @@ static void device_bad(struct cxl_dev *d, const struct stat *st)
   struct err why = {{0}};
   n = media_bad_ranges(&media_kernel, dir, d->mapped, &why, d->bad + d->bad_n, DAX_BAD_MAX - d->bad_n, &list);
   d->bad_n += n > 0 ? (uint32_t)n : 0;
-  if (n < 0 && n != -ENOENT)
+  if (n < 0 && n != -ENOENT) {
+    bool alone = !caps->note[0] || caps->emulated;
     note_add(caps, "the CXL poison list is not read: %.110s", why.text);
-  else if (n >= 0 && (list.cut || list.homeless))
+    caps->aside = alone; /* nobody asked for it: it is as with a device that keeps none */
+  }
+  if (n >= 0 && (list.cut || list.homeless))
     note_add(caps, "the CXL poison list has more than could be placed (%u of %u records have no address%s)",
              list.homeless, list.records, list.cut ? ", and it was cut" : "");
 }

@@ -97,6 +97,7 @@ static int keep_none(struct cxl_dev *d, uint64_t size, uint64_t align, bool line
     return err_set(e, -EHWPOISON, "%s: %s, and with coherence: software other hosts read by it: use another device",
                    d->path, bad);
   d->keep = (struct keep){.base = NULL};
+  d->addr.dev.caps.aside = false;
   snprintf(d->addr.dev.caps.note, sizeof d->addr.dev.caps.note,
            "%s: begun anew, and nothing on it outlives this mover (use another device, or keep: no)", bad);
   return cxl_device_wipe(d, size, align, e);
@@ -189,6 +190,7 @@ void cxl_index_del(struct dev *dev, const struct slab_mem *mem, uint32_t slot)
 int cxl_index_met(struct dev *dev, uintptr_t addr, uint64_t unit)
 {
   struct cxl_dev *d = cxl_of(dev);
+  LOCKED(&d->lock); /* a drain may be letting go of it */
   if (!d->keep.base || !is_pow2_u64(unit) ||
       !range_overlaps((uintptr_t)d->keep.base, d->keep.own * d->keep.unit, addr & ~(unit - 1), unit))
     return 0;

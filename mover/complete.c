@@ -143,7 +143,6 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
 {
   struct store *st = l->d->store;
   struct cell_facts f;
-  struct slot_ref none = {0};
   uint32_t now_ms = lane_ms(l);
   if (UNLIKELY(t->there)) { /* listed by the peer, which has checked its CRC */
     o->flags |= DRAY_CRC_CHECKED;

@@ -180,12 +180,11 @@ static int trace_begin(const struct media_paths *p, struct err *e, char ret_inst
 {
   char path[PATH_MAX];
   snprintf(ret_instance, PATH_MAX / 2, "%s/instances/dray-%d", p->trace, (int)getpid());
-  if (mkdir(ret_instance, 0700) && errno != EEXIST) /* left by one of that number that died */
+  (void)rmdir(ret_instance); /* left by one of that number that died, with what it was told */
+  if (mkdir(ret_instance, 0700) && errno != EEXIST)
     return err_set(e, -errno, "%s: %s", ret_instance, strerror(errno));
   snprintf(path, sizeof path, "%s/buffer_size_kb", ret_instance);
   (void)word_put(path, "1024"); /* less: then the list is cut, which is seen */
-  snprintf(path, sizeof path, "%s/trace", ret_instance);
-  CLEAN_FD clear = open(path, p == &media_kernel ? O_WRONLY | O_TRUNC | O_CLOEXEC : O_RDONLY | O_CLOEXEC);
   snprintf(path, sizeof path, "%s/events/cxl/cxl_poison/enable", ret_instance);
   int rc = word_put(path, "1");
   return rc ? err_set(e, rc, "%s: %s", path, strerror(-rc)) : 0;

@@ -2,7 +2,7 @@
 /*
  * The directory on a mapped device as a stranger may have left it, and the lines by which other hosts read it. Input: a
  * byte of shape, then records of one byte kind and its bytes. CRCs are put right by the target where the kind says so,
- * otherwise no mutation would ever get past them.
+ * and single fields where a byte of the record says so: otherwise no mutation would ever get past them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,24 @@ static void put_raw(uint8_t *base, struct input *in, uint64_t used)
 static void put_header(uint8_t *base, struct input *in)
 {
   struct keep_slab h;
+  uint8_t tame;
+  take(in, &tame, 1);
   take(in, &h, sizeof h);
+  if (tame & 1)
+    h.unit = 1 + h.unit % (UNITS - 1);
+  if (tame & 2)
+    h.units = 1 + h.units % 3;
+  if (tame & 4)
+    h.slot_bytes = (1 + h.slot_bytes % 32) * KEEP_SLOT_ALIGN;
+  if (tame & 8)
+    h.slots = 1 + h.slots % 16;
+  if (tame & 16)
+    h.scope = DRAY_SCOPE_TENANT;
+  if (tame & 32) {
+    memset(h.tenant, 0, sizeof h.tenant);
+    memset(h.agent, 0, sizeof h.agent);
+    h.tenant[0] = 'r';
+  }
   h.magic = KEEP_SLAB_MAGIC;
   h.version = KEEP_VERSION;
   h.crc = crc32c(0, &h, offsetof(struct keep_slab, crc));
@@ -76,9 +93,23 @@ static void put_cell(uint8_t *base, struct input *in)
 {
   struct index_cell c;
   struct keep_slab h;
-  uint8_t unit;
+  uint8_t unit, tame;
   take(in, &unit, 1);
+  take(in, &tame, 1);
   take(in, &c, sizeof c);
+  if (tame & 1)
+    c.slot %= 16;
+  if (tame & 2)
+    c.len = 1 + c.len % KEEP_SLOT_ALIGN;
+  if (tame & 4)
+    c.scope = DRAY_SCOPE_TENANT;
+  if (tame & 8)
+    c.taint = c.has_crc = c.zero = 0;
+  if (tame & 16) {
+    memset(c.tenant, 0, sizeof c.tenant);
+    memset(c.agent, 0, sizeof c.agent);
+    c.tenant[0] = 'r';
+  }
   memcpy(&h, base + keep_slab_off(unit % UNITS), sizeof h);
   c.magic = KEEP_CELL_MAGIC;
   c.crc = crc32c(crc32c(0, &h.seed, sizeof h.seed), &c, offsetof(struct index_cell, crc));

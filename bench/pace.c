@@ -93,8 +93,13 @@ int pace_run(const struct pace *p, const struct pace_io *io, struct pace_result 
     if (!good || (r.next == ret_result->due && !under_way(&r)))
       break;
     bool full = r.next == ret_result->due || !r.free_n;
-    io->rest(io->ctx, full ? last : due_at(&r, r.next), under_way(&r) > 0);
+    uint64_t until = full ? last : due_at(&r, r.next), from = io->now(io->ctx);
+    io->rest(io->ctx, until, under_way(&r) > 0);
+    uint64_t was = now;
     now = io->now(io->ctx);
+    /* between two looks, but for the rest that was meant */
+    uint64_t worked = from - was, late = now > MAX_OF(until, from) ? now - MAX_OF(until, from) : 0;
+    ret_result->away_ns = MAX_OF(ret_result->away_ns, MAX_OF(worked, late));
   }
   now = io->now(io->ctx);
   ret_result->seconds = (double)(now - r.begun) / 1e9;
@@ -117,6 +122,9 @@ struct result *pace_row(struct report *r, const char *name, const struct pace *p
   y->verified = verified;
   int n = snprintf(y->note, sizeof y->note, "latency from when due, depth %u; %" PRIu64 " of %" PRIu64 " began late",
                    p->depth, x->late, x->due);
+  if (x->away_ns > 1000000u && n > 0 && (size_t)n < sizeof y->note)
+    n += snprintf(y->note + n, sizeof y->note - (size_t)n, "; this loop itself was away for up to %" PRIu64 " ms",
+                  x->away_ns / 1000000u);
   if (x->unmade && n > 0 && (size_t)n < sizeof y->note)
     snprintf(y->note + n, sizeof y->note - (size_t)n, "; %" PRIu64 " were not over at the end", x->unmade);
   return y;

@@ -39,7 +39,9 @@ struct pace_result {
   uint64_t due, done;
   uint64_t late;   /* begun after they were due, by more than a tenth of the time between two */
   uint64_t unmade; /* due, but not over when it was given up: in the latencies with the time that they waited */
-  double seconds;  /* from the first that was due to the last that was over */
+  uint64_t
+      away_ns; /* longest that this loop itself was off its CPU, past what it wanted to rest: not the mover's doing */
+  double seconds; /* from the first that was due to the last that was over */
   struct hist latency;
 };
 

@@ -134,6 +134,39 @@ TEST(Pace, WhatIsNotOverWhenItIsGivenUpCountsWithTheTimeItWaited)
   report_free(&rep);
 }
 
+/* The loop was not on its CPU: that is in the latencies, too, but it is said whose fault it was. */
+TEST(Pace, WhenTheLoopItselfWasAwayThatIsSaid)
+{
+  struct Sleepy : Server {
+    struct pace_io Io()
+    {
+      struct pace_io io = Server::Io();
+      io.rest = [](void *c, uint64_t until, bool under_way) {
+        Server *s = Of(c);
+        bool away = !under_way && s->now >= s->begun + 500 * kMs && s->now < s->begun + 501 * kMs;
+        s->now = std::max(s->now, under_way && !s->over.empty() ? std::min(until, s->over.front().second) : until);
+        s->now += away ? 70 * kMs : 0;
+      };
+      return io;
+    }
+  } s;
+  struct pace p = {};
+  p.rate = 1000;
+  p.ns = 1000 * kMs;
+  p.late_ns = 1000 * kMs;
+  p.depth = 4;
+  struct pace_io io = s.Io();
+  auto x = std::make_unique<struct pace_result>();
+  ASSERT_EQ(0, pace_run(&p, &io, x.get()));
+  EXPECT_NEAR(70e6, static_cast<double>(x->away_ns), 1e6);
+  struct report rep = {};
+  struct result *row = pace_row(&rep, "x.rate", &p, x.get(), "cpu", true);
+  EXPECT_NE(nullptr, strstr(row->note, "away for up to 70 ms")) << row->note;
+  report_free(&rep);
+  Server t;
+  EXPECT_EQ(0u, Paced(t, 1000, 1000 * kMs).x->away_ns);
+}
+
 TEST(Pace, AFailureEndsTheRun)
 {
   Server s;

@@ -19,7 +19,7 @@ struct bench_options {
   uint64_t cells;   /* map, directory */
   bool verify;      /* copy: look at every byte that was moved, in every round */
   bool versus;      /* file: also run fio */
-  uint32_t iodepth; /* file: under way, 0: 32 */
+  uint32_t iodepth; /* file, and by the clock: under way, 0: its own */
   bool progress;
   /* mem, cxl; size and rw: rdma, too */
   const char *device; /* a device-dax node, or a file on tmpfs, hugetlbfs, famfs */
@@ -30,7 +30,8 @@ struct bench_options {
   bool overwrite;       /* cxl: what is on the device may go */
   /* kv */
   const char *preset; /* NULL: llama8b */
-  double rate;        /* requests/s, by the clock; 0: each when the last is done */
+  /* kv, ring, copy, file */
+  double rate; /* operations/s, by the clock; 0: each when the last is done */
   /* copy: programs that do the same work, see bench/rival.h */
   const char *rival[BENCH_RIVALS_MAX];
   /* rdma; size: of each transfer, 0: of each figure its own; rw: 0 both */

@@ -109,9 +109,6 @@ static int measure_disk(const struct bench_options *o, struct calibration *c)
   int bad = bench_file(o, &r);
   add_row(c, &r, "file.read.1m", "tiers.disk.BandwidthMBPerSec", "MB/s", 1);
   add_row(c, &r, "file.latency.4k", "tiers.disk.ReadLatencyNanos", "ns", 1);
-  add_row(c, &r, "file.read.16k", "dray.direct.read_16k_mbps", "MB/s", 1);
-  add_row(c, &r, "file.write.16k", "dray.direct.write_16k_mbps", "MB/s", 1);
-  add_row(c, &r, "file.write.1m", "dray.direct.write_1m_mbps", "MB/s", 1);
   report_free(&r);
   return bad;
 }

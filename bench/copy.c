@@ -15,6 +15,7 @@
 #include "base/copy_measure.h"
 #include "base/guard.h"
 #include "bench/copy_work.h"
+#include "bench/rate.h"
 #include "bench/rival.h"
 #include "bench/stop.h"
 #include "include/priv/bits.h"
@@ -194,6 +195,8 @@ int copy_scatter(const struct bench_options *o, struct report *r, uint32_t round
 
 int bench_copy(const struct bench_options *o, struct report *r)
 {
+  if (o->rate > 0)
+    return rate_copy(o, r);
   uint32_t rounds = o->rounds ? o->rounds : o->quick ? 3 : 15;
   int bad = copy_scatter(o, r, rounds, 1);
   bad |= copy_scatter(o, r, rounds, 2);

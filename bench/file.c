@@ -10,6 +10,7 @@
 
 #include "bench/bench.h"
 #include "bench/fio.h"
+#include "bench/rate.h"
 #include "bench/stage.h"
 #include "bench/stop.h"
 #include "include/priv/bits.h"
@@ -230,6 +231,8 @@ static int bench_block(const struct bench_options *o, const struct stage *st, ui
 
 int bench_file(const struct bench_options *o, struct report *r)
 {
+  if (o->rate > 0)
+    return rate_file(o, r);
   struct stage st;
   char disk[300], fio_file[300];
   uint64_t bytes = o->quick ? MIB(64) : MIB(512);

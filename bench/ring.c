@@ -7,6 +7,7 @@
 
 #include "bench/bare.h"
 #include "bench/bench.h"
+#include "bench/rate.h"
 #include "bench/stage.h"
 #include "bench/stop.h"
 #include "include/priv/bits.h"
@@ -83,6 +84,8 @@ static bool agree(double a, double b)
 
 int bench_ring(const struct bench_options *o, struct report *r)
 {
+  if (o->rate > 0)
+    return rate_ring(o, r);
   struct stage st;
   uint32_t rounds = o->rounds ? o->rounds : o->quick ? 3 : 25, trips = o->quick ? 2000 : 20000;
   uint64_t stream = o->quick ? 200000 : 2000000;

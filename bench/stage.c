@@ -100,18 +100,12 @@ int stage_open(struct stage *s, const char *base, int cpu, const char *const *se
   return stage_open_config(s, base, cpu, sets, NULL);
 }
 
-int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config)
+/* Its directory is there. */
+static int stage_start(struct stage *s, int cpu, const char *const *sets, const char *config)
 {
   char drayd[600], log[128], file[128];
   const char *argv[64];
   int n = 0;
-  if (!base)
-    base = getenv("TMPDIR");
-  snprintf(s->dir, sizeof s->dir, "%s/dray-bench-XXXXXX", base && *base ? base : "/tmp");
-  if (!mkdtemp(s->dir)) {
-    fprintf(stderr, "bench: cannot make %s: %s\n", s->dir, strerror(errno));
-    return -errno;
-  }
   snprintf(s->socket, sizeof s->socket, "%s/dray.sock", s->dir);
   snprintf(s->admin, sizeof s->admin, "%s/admin.sock", s->dir);
   snprintf(log, sizeof log, "%s/drayd.log", s->dir);
@@ -138,7 +132,7 @@ int stage_open_config(struct stage *s, const char *base, int cpu, const char *co
     stage_pin(cpu);
     unsetenv("DRAYD_SOCKET"); /* the bench's own directory decides */
     unsetenv("DRAYD_ADMIN");
-    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0)
       dup2(fd, STDERR_FILENO);
     execvp(drayd, (char *const *)(uintptr_t)argv);
@@ -167,6 +161,37 @@ int stage_open_config(struct stage *s, const char *base, int cpu, const char *co
   waitpid(s->pid, NULL, 0);
   stage_remove(s->dir);
   return -ECHILD;
+}
+
+int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config)
+{
+  if (!base)
+    base = getenv("TMPDIR");
+  snprintf(s->dir, sizeof s->dir, "%s/dray-bench-XXXXXX", base && *base ? base : "/tmp");
+  if (!mkdtemp(s->dir)) {
+    fprintf(stderr, "bench: cannot make %s: %s\n", s->dir, strerror(errno));
+    return -errno;
+  }
+  return stage_start(s, cpu, sets, config);
+}
+
+int stage_again(struct stage *s, int cpu, const char *const *sets, const char *config, uint64_t *ret_stop_ns,
+                uint64_t *ret_start_ns)
+{
+  int status = 0;
+  uint64_t t = stage_now_ns();
+  kill(s->pid, SIGTERM);
+  waitpid(s->pid, &status, 0);
+  *ret_stop_ns = stage_now_ns() - t;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    fprintf(stderr, "bench: drayd ended with status %d\n", status);
+    stage_remove(s->dir);
+    return -ECHILD;
+  }
+  t = stage_now_ns();
+  int r = stage_start(s, cpu, sets, config);
+  *ret_start_ns = stage_now_ns() - t;
+  return r;
 }
 
 void stage_close(struct stage *s)

@@ -20,6 +20,10 @@ struct stage {
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets);
 /* The same with a configuration file of this text; NULL: none. */
 int stage_open_config(struct stage *s, const char *base, int cpu, const char *const *sets, const char *config);
+/* Ends it as stage_close() does, but for its directory, and starts another one there; how long it took to end, and then
+   to serve. 0 or -errno; then the directory is gone, too. */
+int stage_again(struct stage *s, int cpu, const char *const *sets, const char *config, uint64_t *ret_stop_ns,
+                uint64_t *ret_start_ns);
 /* A configuration with quotas, rates and rules in force for who runs this, and room for all of the bench. */
 struct stage_policy {
   char text[512];

@@ -20,6 +20,7 @@
 #include "cli/table.h"
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "transports/topology.h"
 
 static const char usage[] = "usage: dray doctor [--json] [--socket PATH] [--admin PATH] [--token SECRET]\n"
                             "Is this machine fit for a mover? Each row: ok, warn or fail, with the fix. Exit 0 all "
@@ -174,6 +175,14 @@ static void check_devices(struct doctor *d)
     cxl->level = DOCTOR_WARN;
     doctor_fix(cxl, "it is in no region and cannot be used: cxl create-region -d decoder0.0 -m mem0");
   }
+  struct err why = {{0}};
+  int lists = mems ? topology_poison_lists(&why) : -ENOENT;
+  if (lists == 0)
+    doctor_add(d, DOCTOR_OK, "CXL poison",
+               "the devices' lists are read when a tier is opened; an empty one proves nothing");
+  else if (lists != -ENOENT)
+    doctor_fix(doctor_add(d, DOCTOR_WARN, "CXL poison", "no list can be read: %.120s", why.text),
+               "bad memory is met when it is touched; badblocks of a region are read all the same");
   unsigned nodes = count_entries("/sys/devices/system/node", "node", names, sizeof names);
   doctor_add(d, DOCTOR_OK, "NUMA nodes", nodes > 1 ? "%u: %s" : "%u: no far memory tier by itself", nodes ? nodes : 1,
              names);

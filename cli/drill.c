@@ -15,17 +15,30 @@
 #include "include/priv/bits.h"
 
 static const char usage[] =
-    "usage: dray drill quota|noisy-neighbour [--time TIME] [--json] [--html FILE]\n"
+    "usage: dray drill quota|noisy-neighbour|lifecycle|maintenance [--time TIME] [--json] [--html FILE]\n"
     "Each starts a mover of its own, measures, and exits 0 when its bounds were kept, else 1.\n"
     "  quota            one tenant asks for three times its limit: its reserve and the others' are served, and every\n"
     "                   refusal has a reason and a rule\n"
     "  noisy-neighbour  one tenant bursts at full speed beside one that reads 64 KiB at a time: latency and errors\n"
     "                   before, during and after; turns that others were served meanwhile\n"
+    "  lifecycle        an engine holds large leases and moves what else it has, while another's cells push "
+    "everything\n"
+    "                   down and a rule demotes: cells lost, wrong bytes, outcomes that nobody defined\n"
+    "  maintenance      a tier is taken out and put back and the mover replaced, with an engine at work: what had to\n"
+    "                   stop, for how long, and that it can be undone\n"
     "  --time           a phase (default 2s)\n"
     "  --html           a page for people, too\n"
     "  --alerts         alert rules for the Prometheus that `quota` starts to see the alert fire (default:\n"
     "                   /usr/share/dray/prometheus/dray.rules.yml, or deploy/prometheus/dray.rules.yml from here);\n"
     "                   without one, or without prometheus, that bound is left out and the report says why\n";
+
+static const struct scene {
+  const char *name, *config;
+  int (*play)(struct drill *r);
+} scenes[] = {{"quota", drill_quota_config, drill_quota},
+              {"noisy-neighbour", drill_noisy_config, drill_noisy},
+              {"lifecycle", drill_lifecycle_config, drill_lifecycle},
+              {"maintenance", drill_maintenance_config, drill_maintenance}};
 
 int drill_engine_open(const struct drill *r, const char *token, uint64_t bytes, struct drill_engine *ret_engine)
 {
@@ -52,6 +65,14 @@ void drill_engine_close(struct drill_engine *e)
 {
   dray_close(e->d);
   dray_region_free(&e->region);
+}
+
+struct dray_cqe drill_one(struct dray *d)
+{
+  struct dray_cqe c;
+  if (cli_finish(d, 10000, &c) < 0)
+    memset(&c, 0, sizeof c);
+  return c;
 }
 
 void drill_check(struct drill *r, bool good, const char *what, const char *have, ...)
@@ -143,26 +164,30 @@ static void people(const struct drill *r)
              json_string_value(json_object_get(v, "bound")), json_string_value(json_object_get(v, "have")));
 }
 
-static int run(struct drill *r, const char *config, int (*play)(struct drill *))
+static const char *const sets[] = {"lanes=1", "log=warn", "copy_plan=builtin", NULL};
+
+int drill_again(struct drill *r, uint64_t *ret_stop_ns, uint64_t *ret_start_ns)
 {
-  static const char *const sets[] = {"lanes=1", "log=warn", "copy_plan=builtin", NULL};
-  char path[] = "/tmp/dray-drill-XXXXXX";
-  int fd = mkstemp(path);
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-  if (!f)
-    return -errno;
-  fputs(config, f);
+  int code = stage_again(&r->st, -1, sets, r->config, ret_stop_ns, ret_start_ns);
+  r->down = code < 0;
+  return code;
+}
+
+static int run(struct drill *r, const struct scene *s)
+{
+  char metrics[40] = "", *config = NULL;
   if (r->metrics)
-    fprintf(f, "metrics: 127.0.0.1:%u\n", r->metrics);
-  int code = fclose(f);
-  setenv("DRAYD_CONFIG", path, 1);
-  code = code ? -EIO : stage_open(&r->st, NULL, -1, sets);
-  unsetenv("DRAYD_CONFIG");
-  unlink(path);
-  if (code < 0)
-    return code;
-  code = play(r);
-  stage_close(&r->st);
+    snprintf(metrics, sizeof metrics, "metrics: 127.0.0.1:%u\n", r->metrics);
+  if (asprintf(&config, "%s%s", s->config, metrics) < 0)
+    return -ENOMEM;
+  r->config = config;
+  int code = stage_open_config(&r->st, NULL, -1, sets, config);
+  if (code == 0) {
+    code = s->play(r);
+    if (!r->down)
+      stage_close(&r->st);
+  }
+  free(config);
   return code;
 }
 
@@ -193,10 +218,13 @@ int cli_drill(int argc, char **argv)
       r.ms = ns / 1000000u;
   }
   const char *name = optind + 1 == argc ? argv[optind] : "";
-  bool quota = !strcmp(name, "quota"), noisy = !strcmp(name, "noisy-neighbour");
-  if (!quota && !noisy)
+  const struct scene *scene = NULL;
+  for (size_t i = 0; i < ARRAY_LEN(scenes); i++)
+    if (!strcmp(name, scenes[i].name))
+      scene = &scenes[i];
+  if (!scene)
     return cli_usage(usage);
-  if (quota)
+  if (scene->play == drill_quota)
     r.metrics = drill_port();
   if (!r.alerts)
     r.alerts = access("/usr/share/dray/prometheus/dray.rules.yml", R_OK) == 0
@@ -204,7 +232,7 @@ int cli_drill(int argc, char **argv)
                    : "deploy/prometheus/dray.rules.yml";
   r.report = json_object();
   r.checks = json_array();
-  int code = quota ? run(&r, drill_quota_config, drill_quota) : run(&r, drill_noisy_config, drill_noisy);
+  int code = run(&r, scene);
   if (code == 0 && page)
     code = html(&r, name, page);
   if (code == 0 && json) {

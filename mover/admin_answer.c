@@ -146,8 +146,10 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "state", json_string(drain_state_name(drain)));
     json_object_set_new(t, "attendable", json_boolean(p->attendable));
     json_object_set_new(t, "emulated", json_boolean(p->emulated));
-    json_object_set_new(t, "persistent", json_boolean(p->persistent));
-    json_object_set_new(t, "note", json_string(p->note));
+    json_object_set_new(t, "persistent", json_boolean(p->persistent && !stat_read(&d->unkept[i])));
+    bool unkept = stat_read(&d->unkept[i]) != 0;
+    json_object_set_new(t, "note",
+                        json_string(unkept ? "the memory of its directory is bad: served, but not kept" : p->note));
     set_u64(t, "capacity", p->capacity);
     set_u64(t, "slab_bytes", p->slab_bytes);
     set_u64(t, "cell_bytes", p->cell_bytes);
@@ -351,7 +353,9 @@ static json_t *answer_revoke(struct daemon *d, json_t *q)
   unsigned r = revoke_by_key(d, tenant, key);
   json_t *o = json_object();
   if (r != DRAY_REASON_OK && r != DRAY_QUARANTINED)
-    json_object_set_new(o, "error", json_sprintf("%s: that tenant has no such cell", dray_reason_name(r)));
+    json_object_set_new(o, "error",
+                        json_sprintf("%s: that tenant has no such cell (leases on bytes that it had are asked back)",
+                                     dray_reason_name(r)));
   json_object_set_new(o, "reason", json_string(dray_reason_name(r)));
   set_u64(o, "grace_ms", d->cfg->revoke_ns / 1000000u);
   return o;

@@ -58,7 +58,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
     struct dev_config dc = {.name = t->name,
                             .path = t->path,
                             .capacity = t->capacity,
-                            .lanes = MIN_OF(cfg->lanes + 1, DRAIN_LANES_MAX), /* one more: drain.h */
+                            .lanes = cfg->lanes + 1, /* one more: drain.h */
                             .depth = t->depth ? t->depth : 128,
                             .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
                             .numa_node = t->numa_node,
@@ -91,7 +91,8 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
       break;
     }
     const struct dev_caps *c = &ret_dev[n]->caps;
-    log_line(log, LOG_INFO, "tier %s: transport %s%s, %llu MiB, unit %llu, %s%s%s", t->name, tr->cold->name,
+    log_line(log, c->note[0] && !c->emulated ? LOG_WARN : LOG_INFO,
+             "tier %s: transport %s%s, %llu MiB, unit %llu, %s%s%s", t->name, tr->cold->name,
              c->emulated ? " (emulated)" : "", (unsigned long long)(c->capacity >> 20), (unsigned long long)c->unit,
              c->addressable ? "addressable" : "staged", c->note[0] ? ", " : "", c->note);
     n++;

@@ -143,7 +143,6 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
 {
   struct store *st = l->d->store;
   struct cell_facts f;
-  struct slot_ref none = {0};
   uint32_t now_ms = lane_ms(l);
   if (UNLIKELY(t->there)) { /* listed by the peer, which has checked its CRC */
     o->flags |= DRAY_CRC_CHECKED;
@@ -176,11 +175,6 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   }
   case STEP_PUBLISH:
     raised = t->facts.taint == DRAY_TRUSTED && t->cell.taint > DRAY_TRUSTED && t->facts.scope > DRAY_SCOPE_AGENT;
-    if (raised &&
-        store_find(st, t->facts.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : t->facts.tenant, t->facts.key,
-                   PIN_NONE, now_ms, &f, &none) == DRAY_REASON_OK &&
-        f.idx == t->facts.idx && f.gen == t->facts.gen)
-      t->facts = f; /* with copies that were staged meanwhile */
     r = store_publish(st, &t->facts, t->cell.who.scope, t->cell.taint, t->cell.mkey, t->to, &f);
     if (r == DRAY_REASON_OK && raised)
       revoke_cell(l->d, &t->facts);

@@ -58,6 +58,29 @@ static bool on_slab_lent(void *ctx, uint32_t slab)
   return d->ever_lent[i / 64] >> (i % 64) & 1;
 }
 
+/* Said once, at whatever thread met it first. */
+static void on_index_lost(void *ctx, uint32_t pool)
+{
+  struct daemon *d = ctx;
+  if (stat_read(&d->unkept[pool]) || stat_add_shared(&d->unkept[pool], 1) > 1)
+    return;
+  log_line(&d->log, LOG_ERROR,
+           "POISONED: tier %s: the memory of its directory is bad: its cells are served on, but none of them outlives "
+           "this mover; drain it (`dray tier drain %s`) and use another device",
+           d->cfg->tier[pool].name, d->cfg->tier[pool].name);
+}
+
+bool daemon_index_met(struct daemon *d, uintptr_t addr, uint64_t unit)
+{
+  bool met = false;
+  for (uint32_t i = 0; i < d->devs_n; i++)
+    if (d->dev[i]->cold->index_met(d->dev[i], addr, unit) == -EHWPOISON) {
+      on_index_lost(d, i);
+      met = true;
+    }
+  return met;
+}
+
 /* The engines that were lent it unmap it; no lease of theirs is in it. */
 static void on_slab_gone(void *ctx, uint32_t slab)
 {
@@ -85,8 +108,11 @@ static void on_slab_gone(void *ctx, uint32_t slab)
 static int daemon_store(struct daemon *d, struct err *e)
 {
   struct store_config sc;
-  const struct store_hooks hooks = {
-      .ctx = d, .slab_made = on_slab_made, .slab_gone = on_slab_gone, .slab_lent = on_slab_lent};
+  const struct store_hooks hooks = {.ctx = d,
+                                    .slab_made = on_slab_made,
+                                    .slab_gone = on_slab_gone,
+                                    .slab_lent = on_slab_lent,
+                                    .index_lost = on_index_lost};
   backends_store_config(d->cfg, d->dev, d->devs_n, &sc);
   /* engines choose keys: they must not be able to choose where they collide */
   if (getrandom(&sc.seed, sizeof sc.seed, 0) != sizeof sc.seed)
@@ -167,7 +193,10 @@ static int daemon_start(struct daemon *d, struct err *e)
   r = r ? r : peers_start(d, e); /* what peers ask may have something to tell the lanes */
   r = r ? r : usage_start(d, e);
   r = r ? r : relief_start(d);
-  return r ? r : metrics_start(d, e);
+  r = r ? r : metrics_start(d, e);
+  if (r == 0)
+    drain_again(d);
+  return r;
 }
 
 static void daemon_stop(struct daemon *d)

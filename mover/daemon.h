@@ -36,6 +36,7 @@ struct worker_seed {
   int32_t listen_tenant[CONFIG_TENANTS_MAX + 1]; /* index into cfg->tenant, -1: by token or uid */
   uint32_t listen_n;
   uint32_t epoch;
+  uint32_t drains; /* a bit per tier: the worker before had begun to drain it, and was not through */
 };
 
 /* Messages into the control thread. */
@@ -87,6 +88,7 @@ struct daemon {
   uint64_t session_numbers;
 
   uint64_t poison_hits, poison_notices; /* [STAT] shared */
+  uint64_t unkept[CONFIG_TIERS_MAX];    /* [STAT] shared: the memory of its directory is bad */
   struct fill_table fills;
   struct drain drain;
   pthread_mutex_t drain_queue; /* the queue of the lane after the last */
@@ -118,4 +120,6 @@ int daemon_run(const struct worker_seed *seed);
 /* From any thread into the control thread. */
 void daemon_send(struct daemon *d, struct control_msg *m);
 uint64_t daemon_now_ns(void);
+/* Poison that was met there: is it where a tier remembers what it has? Then that is said. */
+bool daemon_index_met(struct daemon *d, uintptr_t addr, uint64_t unit);
 #endif

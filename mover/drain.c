@@ -120,7 +120,7 @@ bool drain_move_down(struct daemon *d, uint32_t pool, const struct cell_facts *f
   struct store_who who = {.tenant = f->tenant, .agent = f->agent, .scope = f->scope};
   struct slot_mem a, b;
   store_slot_mem(st, from, &a);
-  if (!a.mem->base || d->lanes_n >= DRAIN_LANES_MAX || look(d, &a, f) != DRAY_REASON_OK)
+  if (!a.mem->base || look(d, &a, f) != DRAY_REASON_OK)
     return false;
   for (uint32_t p = pool + 1; p < store_pools(st) && !stop_see(stop); p++) {
     struct slot_ref to;
@@ -223,9 +223,24 @@ int drain_begin(struct daemon *d, uint32_t pool)
   drain_stop(d);
   *r = (struct drain){.d = d, .pool = pool, .state = DRAIN_RUNS};
   store_pool_close(d->store, pool);
+  keeper_drains(d, pool);
   log_line(&d->log, LOG_INFO, "tier %s: TIER_DRAINING: nothing new goes there", d->cfg->tier[pool].name);
   r->started = pthread_create(&r->thread, NULL, drain_main, r) == 0;
   return r->started ? 0 : -EAGAIN;
+}
+
+void drain_again(struct daemon *d)
+{
+  for (uint32_t i = 0; i < store_pools(d->store); i++) {
+    if (!(d->seed->drains >> i & 1))
+      continue;
+    log_line(&d->log, LOG_WARN, "tier %s: TIER_DRAINING: the worker before was at it: begun again",
+             d->cfg->tier[i].name);
+    int rc = drain_begin(d, i);
+    if (rc < 0)
+      log_line(&d->log, LOG_ERROR, "tier %s: its drain does not begin again: %s: ask `dray tier drain %s`",
+               d->cfg->tier[i].name, strerror(-rc), d->cfg->tier[i].name);
+  }
 }
 
 void drain_stop(struct daemon *d)

@@ -5,7 +5,8 @@
  * slab is gone the worker and the keeper let go of the device: mapping, fds, lock. The kernel would not wait for that.
  *
  * A thread of its own with a queue of its own into every transport (the lane after the last); it ends with the work,
- * or when the mover stops. A worker that dies in between forgets that it was draining.
+ * or when the mover stops. The keeper remembers a drain: when the worker dies in the middle of one, the next begins it
+ * again before it serves anybody, and counts anew.
  */
 #ifndef MOVER_DRAIN_H
 #define MOVER_DRAIN_H
@@ -17,9 +18,6 @@
 #include "mover/store/store.h"
 
 struct daemon;
-
-/* Transports have at most so many queues; a mover with that many lanes has none left for a drain: cells are dropped. */
-#define DRAIN_LANES_MAX 64u
 
 enum drain_state { DRAIN_NONE = 0, DRAIN_RUNS = 1, DRAIN_DONE = 2, DRAIN_FAILED = 3 };
 
@@ -37,6 +35,8 @@ struct drain {
 /* Control thread. Begins; a drain that runs or is over goes on being what it is. 0; -ENOTSUP: nothing of that tier
    could be taken away; -EBUSY: another tier's drain runs; -EAGAIN: no thread. */
 int drain_begin(struct daemon *d, uint32_t pool);
+/* In a new worker, before anybody is served: what the one before it had begun. */
+void drain_again(struct daemon *d);
 /* Ends the thread, wherever it is; cells are not torn by it. */
 void drain_stop(struct daemon *d);
 /* One cell down to the first tier below that takes it; its pinned copy in pool is from. False: it stays. Not a lane. */

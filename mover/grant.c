@@ -78,8 +78,15 @@ void grant_read(struct lane *l, struct session *s, const struct cell_facts *f, s
   struct slot_mem m;
   struct outcome o = {.status = DRAY_REFUSED, .path = DRAY_PATH_NONE, .reason = DRAY_LIMIT};
   store_slot_mem(st, slot, &m);
-  struct lease_info lease = {.session = s->idx, .slot = slot, .len = f->len, .off = m.off};
+  struct lease_info lease = {.session = s->idx,
+                             .slot = slot,
+                             .len = f->len,
+                             .off = m.off,
+                             .tenant = f->tenant,
+                             .agent = f->agent,
+                             .serial = f->serial};
   uint64_t id;
+  memcpy(lease.key, f->key, sizeof lease.key);
   if (m.mem->fd < 0) {
     o.reason = DRAY_NOT_ATTENDABLE;
   } else if (session_lend(s, slot.slab, m.mem->fd, m.mem->bytes, m.mem->fd_off, false) == 0 &&

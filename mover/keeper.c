@@ -194,9 +194,15 @@ static bool serve(struct keeper *k)
   case KEEPER_DETACH: {
     struct dev *dev = m.id < k->seed.devs_n ? k->seed.dev[m.id] : NULL;
     m.error = dev ? dev->cold->detach(dev) : -EINVAL;
+    if (m.error == 0)
+      k->seed.drains &= ~(1u << m.id);
     keeper_msg_send(k->channel, &m, NULL, 0, 1000);
     break;
   }
+  case KEEPER_DRAINS:
+    if (m.id < k->seed.devs_n)
+      k->seed.drains |= 1u << m.id;
+    break;
   case KEEPER_READY:
 #ifdef HAVE_SYSTEMD
     sd_notifyf(0, "READY=1\nMAINPID=%d\nSTATUS=worker %d serves, epoch %u", (int)getpid(), (int)k->worker,
@@ -344,7 +350,7 @@ static int less_than_asked(struct keeper *k, struct err *e)
   struct err why;
   for (uint32_t i = 0; k->cfg->strict && i < k->seed.devs_n; i++) {
     const struct dev_caps *c = &k->seed.dev[i]->caps;
-    if (c->note[0] && !c->emulated) /* emulated is what the path asked for */
+    if (c->note[0] && !c->emulated && !c->aside) /* emulated is what the path asked for */
       return err_set(e, -EINVAL, "strict: tier %s is less than asked: %.160s", k->cfg->tier[i].name, c->note);
   }
   if (machine_fits(k->cfg, "", &why) < 0) {

@@ -28,6 +28,8 @@ int keeper_session(struct daemon *d, uint32_t session, const struct dray_geometr
  * worker. */
 void keeper_hold(struct daemon *d, unsigned kind, uint32_t id, int fd);
 void keeper_drop(struct daemon *d, unsigned kind, uint32_t id);
+/* The keeper remembers that this tier is being drained, until it is detached: for the next worker. */
+void keeper_drains(struct daemon *d, uint32_t tier);
 /* The keeper lets go of a tier's device, too (id: its number). 0 or -errno. */
 int keeper_detach(struct daemon *d, uint32_t tier);
 struct quota_plan;

@@ -120,6 +120,16 @@ void keeper_drop(struct daemon *d, unsigned kind, uint32_t id)
   keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
 }
 
+void keeper_drains(struct daemon *d, uint32_t tier)
+{
+  struct keeper_msg m = {.op = KEEPER_DRAINS, .id = tier};
+  LOCKED(&d->keeper_lock);
+  int r = keeper_msg_send(d->keeper, &m, NULL, 0, CALL_MS);
+  if (r < 0)
+    log_line(&d->log, LOG_WARN, "keeper does not remember the drain of tier %s: %s", d->cfg->tier[tier].name,
+             strerror(-r));
+}
+
 int keeper_detach(struct daemon *d, uint32_t tier)
 {
   struct keeper_msg m = {.op = KEEPER_DETACH, .id = tier}, answer;

@@ -14,7 +14,8 @@ enum keeper_op {
   KEEPER_READY = 4,
   KEEPER_READ = 5,
   KEEPER_STANDS = 6,
-  KEEPER_DETACH = 7
+  KEEPER_DETACH = 7,
+  KEEPER_DRAINS = 8
 };
 
 struct keeper_msg {

@@ -47,7 +47,7 @@ enum lane_msg_kind {
   LANE_TIER = 10,   /* state of a tier: id, value: reason; every lane tells its own sessions */
   LANE_PEER = 11,   /* a peer has answered: base is what was asked */
   LANE_LINK = 12,   /* a link came or went: id tier, value: reason, seq: paths open << 16 | paths */
-  LANE_REVOKE = 13, /* id slab, off, size; value tenant, seq agent of its owner; every lane asks its own sessions */
+  LANE_REVOKE = 13, /* whose; every lane asks its own sessions */
   LANE_STOP = 7,    /* all sessions end; the thread returns when the last is quiet */
 };
 struct lane_msg {
@@ -58,6 +58,7 @@ struct lane_msg {
   void *base;
   uint64_t size, off;
   struct dray_layout layout;
+  struct store_whose whose;
 };
 
 struct lane {

@@ -347,7 +347,7 @@ void poison_early(struct daemon *d)
     struct store_bad bad[SLABS_HIT_MAX];
     struct store_hit h = {.unit = e.unit, .when_ms = now_unix_ms(), .proven = true};
     uint32_t n = store_poison_at(d->store, e.addr, &h, bad, ARRAY_LEN(bad));
-    if (!n)
+    if (!daemon_index_met(d, e.addr, e.unit) && !n)
       log_line(&d->log, LOG_WARN, "POISONED: unit %llu at %#llx: in no slab of this mover", (unsigned long long)e.unit,
                (unsigned long long)e.addr);
     spread(d, bad, n);

@@ -16,30 +16,25 @@
 
 /* ---- asking ---- */
 
-static void broadcast(struct daemon *d, const struct cell_facts *f, const struct store_copy *c)
+static void broadcast(struct daemon *d, const struct store_whose *w)
 {
-  struct slot_mem m;
-  store_slot_mem(d->store, (struct slot_ref){c->slab, c->slot}, &m);
   for (uint32_t i = 0; i < d->lanes_n; i++) {
     struct lane_msg *msg = calloc(1, sizeof *msg);
     if (!msg) {
-      log_line(&d->log, LOG_ERROR, "REVOKE of slab %#x: out of memory: lane %u's engines are not asked", c->slab, i);
+      log_line(&d->log, LOG_ERROR, "REVOKE: out of memory: lane %u's engines are not asked", i);
       continue;
     }
     msg->kind = LANE_REVOKE;
-    msg->id = c->slab;
-    msg->off = m.off;
-    msg->size = f->len;
-    msg->value = f->tenant;
-    msg->seq = f->agent;
+    msg->whose = *w;
     lane_send(&d->lanes[i], msg);
   }
 }
 
 void revoke_cell(struct daemon *d, const struct cell_facts *f)
 {
-  for (unsigned i = 0; i < f->copies; i++)
-    broadcast(d, f, &f->copy[i]);
+  struct store_whose w = {.tenant = f->tenant, .serial = f->serial};
+  memcpy(w.key, f->key, sizeof w.key);
+  broadcast(d, &w);
 }
 
 unsigned revoke_by_key(struct daemon *d, const char *tenant, const uint8_t key[16])
@@ -51,19 +46,20 @@ unsigned revoke_by_key(struct daemon *d, const char *tenant, const uint8_t key[1
   for (uint32_t i = 1, n = store_tenants(st); i <= n && !id; i++)
     if (!strcmp(store_tenant_name(st, i), tenant))
       id = i;
-  unsigned r = id ? store_find(st, id, key, DRAY_TIER_ANY, now_ms, &f, &slot) : DRAY_ABSENT;
-  if (r != DRAY_REASON_OK)
-    return r;
-  r = f.tenant != id ? DRAY_ABSENT : f.state == CELL_QUARANTINED ? DRAY_QUARANTINED : store_quarantine(st, &f);
-  /* copies that were made meanwhile, too: from here on there are no new ones */
-  struct cell_facts now;
-  struct slot_ref none = {0};
-  bool same = r == DRAY_REASON_OK && store_find(st, id, key, PIN_NONE, now_ms, &now, &none) == DRAY_REASON_OK &&
-              now.idx == f.idx && now.gen == f.gen;
+  if (!id)
+    return DRAY_ABSENT;
+  unsigned r = store_find(st, id, key, PIN_NONE, now_ms, &f, &slot);
+  bool there = r == DRAY_REASON_OK && f.tenant == id;
   if (r == DRAY_REASON_OK)
-    revoke_cell(d, same ? &now : &f);
-  if (slot.slab)
-    store_unpin(st, slot);
+    r = !there ? DRAY_ABSENT : f.state == CELL_QUARANTINED ? DRAY_QUARANTINED : store_quarantine(st, &f);
+  /* from here on there are no new leases on it; bytes that it had before are asked back though it be gone itself */
+  if (there && r != DRAY_STALE_GENERATION) {
+    revoke_cell(d, &f);
+  } else {
+    struct store_whose w = {.tenant = id, .any = true};
+    memcpy(w.key, key, sizeof w.key);
+    broadcast(d, &w);
+  }
   return r;
 }
 
@@ -99,12 +95,14 @@ void revoke_tell(struct lane *l, const struct lane_msg *m)
     struct session *s = LIST_OF(n, struct session, link);
     struct lease_info lease[16];
     uint32_t cursor = 0;
-    if (s->state != SESSION_LIVE || (s->tenant == m->value && s->agent == m->seq))
+    if (s->state != SESSION_LIVE)
       continue;
     do {
-      uint32_t k = store_lease_in(l->d->store, s->idx, m->id, m->off, m->size, &cursor, lease, ARRAY_LEN(lease));
+      uint32_t k = store_lease_of(l->d->store, s->idx, &m->whose, &cursor, lease, ARRAY_LEN(lease));
       for (uint32_t i = 0; i < k && s->state == SESSION_LIVE; i++) {
         struct slot_mem mem;
+        if (s->tenant == lease[i].tenant && s->agent == lease[i].agent)
+          continue; /* its owner keeps what it has */
         store_slot_mem(l->d->store, lease[i].slot, &mem);
         if (!grant_row_revoking(s, lease[i].id)) /* asked for already */
           ask_back(l, s, &lease[i], mem.tier);

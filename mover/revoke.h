@@ -40,10 +40,12 @@ struct revokes {
   struct list held;
 };
 
-/* Asks every session for its leases on the cell's copies, but its owner's. The cell itself is out of reach already:
+/* Asks every session but its owner's for its leases on bytes that the cell has or had up to this commit: copies of it,
+   and what a PUT, a PUBLISH or a move has replaced since they were leased. The cell itself is out of reach already:
    quarantined, or replaced by what is published now. Any thread. */
 void revoke_cell(struct daemon *d, const struct cell_facts *f);
-/* The operator takes a cell from everybody: QUARANTINED, and its leases back. OK, ABSENT, or QUARANTINED: it was. */
+/* The operator takes a cell from everybody: QUARANTINED, and its leases back. OK, QUARANTINED: it was; ABSENT, EVICTED:
+   it is gone, but leases on bytes that it had are asked back; STALE_GENERATION: replaced in this moment, the same. */
 unsigned revoke_by_key(struct daemon *d, const char *tenant, const uint8_t key[16]);
 
 /* The lane's: LANE_REVOKE; deadlines (the next one, UINT64_MAX: none); a session of the lane is over. */

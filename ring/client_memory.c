@@ -216,17 +216,13 @@ void dray_digest(const void *bytes, size_t n, uint8_t ret_key[16])
   memcpy(ret_key, c.digest, 16);
 }
 
-/* The slab, mapped. Waits for its fd when the message is still on its way. */
+/* The slab, mapped. Its fd was sent before the completion that names it was posted, so when it is ours it is known, or
+   in the socket already: nothing is waited for. */
 static struct client_slab *slab_mapped(struct dray *d, uint32_t id)
 {
-  uint64_t end = 0;
-  if (id == 0) {
-    errno = ENOENT;
-    return NULL;
-  }
-  for (;;) {
-    uint32_t i = id & 0xffffu;
-    struct client_slab *s = i < d->nslabs ? &d->slabs[i] : NULL;
+  uint32_t i = id & 0xffffu;
+  for (bool drained = false;; drained = true) {
+    struct client_slab *s = id && i < d->nslabs ? &d->slabs[i] : NULL;
     if (LIKELY(s && s->id == id)) {
       if (LIKELY(s->base != NULL))
         return s;
@@ -236,17 +232,11 @@ static struct client_slab *slab_mapped(struct dray *d, uint32_t id)
       close_fd(&s->fd);
       return s;
     }
-    /* its fd was sent before the completion was posted, so it is in the socket already */
-    uint64_t now = client_now_ns();
-    if (end == 0)
-      end = now + (uint64_t)d->timeout_ms * 1000000u;
-    int r = client_drain(d);
-    if (i < d->nslabs && d->slabs[i].id == id)
-      continue;
-    if (r < 0 || now >= end || handshake_wait(d->sock, 10) == -ECONNRESET) {
+    if (!id || drained) {
       errno = ENOENT;
       return NULL;
     }
+    (void)client_drain(d); /* what came before a hang-up counts, too */
   }
 }
 

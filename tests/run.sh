@@ -109,9 +109,9 @@ if [ $quick = 0 ]; then
 
   say "fuzz: $FUZZ_SECONDS s each"
   targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake
-    tests/fuzz/fuzz-slots tests/fuzz/fuzz-trace tests/fuzz/fuzz-script tests/fuzz/fuzz-peer" \
+    tests/fuzz/fuzz-keep tests/fuzz/fuzz-slots tests/fuzz/fuzz-trace tests/fuzz/fuzz-script tests/fuzz/fuzz-peer" \
     build "$B/fuzz" clang clang++ --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=enabled -Dtests=enabled
-  fuzzers='take config profile handshake slots trace script peer'
+  fuzzers='take config profile handshake keep slots trace script peer'
   fuzz_one() {
     mkdir -p "$B/fuzz-corpus/$1"
     local rc=0

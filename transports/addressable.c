@@ -17,7 +17,7 @@
 
 int addr_dev_init(struct addr_dev *d, uint32_t lanes, const struct copy_plan *plan)
 {
-  if (lanes < 1 || lanes > 64)
+  if (lanes < 1 || lanes > DEV_LANES_MAX)
     return -EINVAL;
   int rc = guard_install();
   if (rc)

@@ -11,7 +11,7 @@
 struct device_facts {
   uint64_t size, align;
   uint64_t poisoned;  /* bytes that the kernel's list names */
-  char bad_from[112]; /* which list that is, or why there is none: an empty list proves nothing */
+  char bad_from[240]; /* which list that is, or why there is none: an empty list proves nothing */
 };
 
 /* 0 when a mover could use it; -ENODEV, -EINVAL with the command that mends it (system-ram mode, size 0), -errno. */

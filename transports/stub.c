@@ -64,6 +64,11 @@ int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven)
   (void)d, (void)dev_off, (void)len, (void)proven;
   return -ENOTSUP;
 }
+int stub_index_met(struct dev *d, uintptr_t addr, uint64_t unit)
+{
+  (void)d, (void)addr, (void)unit;
+  return 0;
+}
 int stub_detach(struct dev *d)
 {
   (void)d;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "include/priv/err.h"
+
 #define TOPOLOGY_MAX 64u
 
 struct topology_memdev {
@@ -25,4 +27,7 @@ struct topology {
 
 /* 0; -ENOTSUP: built without libcxl; -errno. */
 int topology_read(struct topology *ret_topology);
+/* Can the CXL devices' own lists of bad memory be read, as a mover does at start. 0; -ENOENT: there are none;
+   -ENOTSUP, -EACCES, -errno: e says what is absent. */
+int topology_poison_lists(struct err *e);
 #endif

@@ -40,7 +40,7 @@ struct dev_config {
   const char *path;             /* cxl: /dev/daxN.M, a file or a directory; file: a directory; memory: NULL;
                                    rdma: addresses of the peer, transports/rdma/address.h */
   uint64_t capacity;            /* bytes; 0: all there is (cxl device or file) */
-  uint32_t lanes;               /* 1..64 */
+  uint32_t lanes;               /* 1..DEV_LANES_MAX */
   uint32_t depth;               /* file: xfers in flight per lane, 1..1024 */
   uint64_t bounce_bytes;        /* file: bounce memory per lane */
   int32_t numa_node;            /* -1: none */
@@ -57,6 +57,9 @@ struct dev_config {
   bool bounces;                 /* rdma: engines' memory is never registered: all bytes go through bounce memory */
   uint64_t piece_max;           /* rdma: bytes of one registration at most, for tests; 0: the device's own limit */
 };
+
+/* Queues into one device: those of 64 lanes, and one for who is no lane (mover/drain.h). */
+#define DEV_LANES_MAX 65u
 
 /* Who keeps the caches of the hosts that share a device in step. */
 enum dev_coherence {
@@ -85,6 +88,7 @@ struct dev_caps {
   enum dev_isolation isolation;
   char owner[64]; /* DEV_PRIVATE: the tenant's name */
   char note[160]; /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
+  bool aside;     /* the note only informs: nothing that was asked for is missing */
 };
 
 /* One slab's memory. Made by slab_add, owned by the caller until slab_del. */
@@ -152,15 +156,20 @@ struct transport_cold {
   void (*slab_del)(struct dev *d, struct slab_mem *mem, bool lent);
 
   /* caps.persistent: remembers slabs and cells. index_slab is called once after slab_add. The entry is written
-     after its bytes, removal before the slot is reused. Cheap: a store into a mapped page. 0, -ENOSPC, -EIO. */
+     after its bytes, removal before the slot is reused. Cheap: a store into a mapped page. 0, -ENOSPC, -EIO.
+     -EHWPOISON: the memory that it remembers in is bad; it serves, but nothing of it outlives the mover. Said again by
+     each of them from then on. */
   int (*index_slab)(struct dev *d, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
                     const char *agent, uint8_t scope);
   int (*index_put)(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
   void (*index_del)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
-  /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted. */
+  /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted.
+     0, -EHWPOISON (as above; what could be read was visited), -errno. */
   int (*index_scan)(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
-  /* Remembers that a piece of the device is bad. 0, -ENOSPC, -EIO, -ENOTSUP. */
+  /* Remembers that a piece of the device is bad. 0, -ENOSPC, -EIO, -EHWPOISON, -ENOTSUP. */
   int (*index_bad)(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
+  /* Somebody met poison in this unit of our memory. -EHWPOISON: it is where the device remembers; 0: it is not. */
+  int (*index_met)(struct dev *d, uintptr_t addr, uint64_t unit);
 
   /* No slab is left: lets go of what is the machine's (mapping, fds, lock), so that the device can be taken away.
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing

@@ -305,9 +305,8 @@ DRAY_API int dray_arm(struct dray *d);
 
 /**
  * Where the cell of a MAP completion (or the item's result) is, read-only. Maps the slab the first time; afterwards no
- * system call.
- * @return NULL with errno ENOENT (no such slab: not ours, or its fd did not come in timeout_ms) or ENOMEM. Valid until
- * UNMAP.
+ * system call. Waits for nothing.
+ * @return NULL with errno ENOENT (no such slab: not ours) or ENOMEM. Valid until UNMAP.
  */
 DRAY_API const void *dray_map_address(struct dray *d, uint32_t slab, uint64_t off);
 /** Where to fill an ALLOC, writable. NULL as above. */

@@ -98,6 +98,16 @@ static bool index_name(char to[INDEX_NAME_MAX], const char *from)
   return true;
 }
 
+/* A persistent pool that cannot remember any more still serves. */
+static int index_said(struct store *s, uint32_t pool, int rc)
+{
+  if (LIKELY(rc != -EHWPOISON))
+    return rc;
+  if (s->hooks.index_lost)
+    s->hooks.index_lost(s->hooks.ctx, pool);
+  return 0;
+}
+
 int pool_index_slab(struct store *s, struct pool *p, uint32_t idx)
 {
   struct slab_rec *r = &s->slabs.rec[idx];
@@ -107,8 +117,8 @@ int pool_index_slab(struct store *s, struct pool *p, uint32_t idx)
       !index_name(agent, names_agent_get(&s->names, r->agent)))
     return 0;
   int rc = dev->cold->index_slab(dev, &s->slabs.own[idx].mem, r->slot_bytes, r->slots, tenant, agent, r->scope);
-  r->indexed = rc == 0;
-  return rc;
+  r->indexed = rc == 0 || rc == -EHWPOISON; /* still tried: who shares the device reads it */
+  return index_said(s, p->nr, rc);
 }
 
 int pool_index_put(struct store *s, const struct cell_rec *c, struct store_copy copy)
@@ -126,7 +136,7 @@ int pool_index_put(struct store *s, const struct cell_rec *c, struct store_copy 
     return 0;
   memcpy(e.key, c->key, sizeof e.key);
   names_mkey_digest(&s->names, c->mkey, e.mkey_hash);
-  return dev->cold->index_put(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot, &e);
+  return index_said(s, copy.pool, dev->cold->index_put(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot, &e));
 }
 
 void pool_index_del(struct store *s, struct store_copy copy)

@@ -97,6 +97,7 @@ void cell_facts_get(const struct cell_rec *c, uint32_t idx, struct cell_facts *r
   f->state = c->state;
   f->copies = c->copies;
   f->replay = c->replay * 16u;
+  f->serial = c->serial;
   for (unsigned i = 0; i < c->copies; i++)
     f->copy[i] = cell_copy(c, i);
 }

@@ -44,13 +44,18 @@ uint64_t leases_count(struct leases *t)
 
 static struct lease_info lease_info_of(const struct lease_rec *r, uint32_t idx)
 {
-  return (struct lease_info){.id = (uint64_t)r->gen << 32 | idx,
-                             .session = r->session,
-                             .row = r->row,
-                             .slot = {.slab = r->slab, .slot = r->slot},
-                             .len = r->len,
-                             .off = r->off,
-                             .ctx = r->ctx};
+  struct lease_info l = {.id = (uint64_t)r->gen << 32 | idx,
+                         .session = r->session,
+                         .row = r->row,
+                         .slot = {.slab = r->slab, .slot = r->slot},
+                         .len = r->len,
+                         .off = r->off,
+                         .ctx = r->ctx,
+                         .tenant = r->tenant,
+                         .agent = r->agent,
+                         .serial = r->serial};
+  memcpy(l.key, r->key, sizeof l.key);
+  return l;
 }
 
 static uint32_t block_of(uint32_t idx)
@@ -150,7 +155,11 @@ unsigned lease_add(struct leases *t, const struct lease_info *l, uint64_t *ret_i
                           .live = 1,
                           .len = l->len,
                           .off = l->off,
-                          .ctx = l->ctx};
+                          .ctx = l->ctx,
+                          .tenant = l->tenant,
+                          .agent = l->agent,
+                          .serial = l->serial};
+  memcpy(r->key, l->key, sizeof r->key);
   if (p->head)
     t->rec[p->head].prev = idx;
   p->head = idx;
@@ -226,6 +235,21 @@ uint32_t lease_in(struct leases *t, uint32_t session, uint32_t slab, uint64_t of
   for (; i && k < n; i = t->rec[i].next) {
     const struct lease_rec *r = &t->rec[i];
     if (r->slab == slab && range_overlaps(r->off, r->len, off, len))
+      ret_lease[k++] = lease_info_of(r, i);
+  }
+  *cursor = i;
+  return k;
+}
+
+uint32_t lease_whose(struct leases *t, uint32_t session, const struct store_whose *w, uint32_t *cursor,
+                     struct lease_info *ret_lease, uint32_t n)
+{
+  uint32_t k = 0;
+  uint32_t i = session >= LEASE_SESSIONS ? 0 : *cursor ? *cursor : t->purse[session].head;
+  for (; i && k < n; i = t->rec[i].next) {
+    const struct lease_rec *r = &t->rec[i];
+    if (r->tenant == w->tenant && !memcmp(r->key, w->key, sizeof r->key) &&
+        (w->any || (int32_t)(r->serial - w->serial) <= 0))
       ret_lease[k++] = lease_info_of(r, i);
   }
   *cursor = i;

@@ -25,6 +25,8 @@ struct lease_rec {
   uint32_t prev, next; /* within the session; 0 ends */
   uint32_t live;
   uint64_t len, off, ctx;
+  uint32_t tenant, agent, serial; /* whose bytes, of which commit */
+  uint8_t key[16];
 };
 
 /* The worker's side of LEASE_BLOCK rows. */
@@ -64,6 +66,9 @@ unsigned lease_end(struct leases *t, uint32_t session, uint64_t id, struct lease
 /* Those of the session that touch [off, off+len) of the slab. */
 uint32_t lease_in(struct leases *t, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
                   struct lease_info *ret_lease, uint32_t n);
+/* Those of the session on bytes of that key, whatever slot they are in. */
+uint32_t lease_whose(struct leases *t, uint32_t session, const struct store_whose *w, uint32_t *cursor,
+                     struct lease_info *ret_lease, uint32_t n);
 unsigned lease_first(struct leases *t, uint32_t session, struct lease_info *ret_lease);
 /* The one after `id`, a lease of the session. */
 unsigned lease_next(struct leases *t, uint32_t session, uint64_t id, struct lease_info *ret_lease);

@@ -241,6 +241,9 @@ int rebuild_pool(struct store *s, struct pool *p, struct err *e)
   struct dev *dev = p->cfg.dev;
   uint64_t skipped = 0;
   int rc = dev->cold->index_scan(dev, &v, &skipped);
+  if (rc == -EHWPOISON && s->hooks.index_lost)
+    s->hooks.index_lost(s->hooks.ctx, p->nr);
+  rc = rc == -EHWPOISON ? 0 : rc;
   if (rc < 0 && e && !e->text[0])
     err_set(e, rc, "store: pool %s: cannot read its index: %s", p->cfg.name, strerror(-rc));
   for (uint32_t i = 0; rc >= 0 && i < b.dead_count; i++) {

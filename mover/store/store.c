@@ -294,6 +294,11 @@ uint32_t store_lease_in(struct store *s, uint32_t session, uint32_t slab, uint64
 {
   return lease_in(&s->leases, session, slab, off, len, cursor, ret_lease, n);
 }
+uint32_t store_lease_of(struct store *s, uint32_t session, const struct store_whose *w, uint32_t *cursor,
+                        struct lease_info *ret_lease, uint32_t n)
+{
+  return lease_whose(&s->leases, session, w, cursor, ret_lease, n);
+}
 unsigned store_lease_first(struct store *s, uint32_t session, struct lease_info *ret_lease)
 {
   return lease_first(&s->leases, session, ret_lease);

@@ -74,7 +74,8 @@ struct store_hooks {
   void *ctx;
   int (*slab_made)(void *ctx, uint32_t slab, const struct slab_mem *mem); /* 0 or -errno: then it is undone */
   void (*slab_gone)(void *ctx, uint32_t slab);
-  bool (*slab_lent)(void *ctx, uint32_t slab); /* did an fd of it ever leave the mover */
+  bool (*slab_lent)(void *ctx, uint32_t slab);  /* did an fd of it ever leave the mover */
+  void (*index_lost)(void *ctx, uint32_t pool); /* nothing there outlives the mover from now on; may be said again */
 };
 
 /* Bytes that each arena needs (sparse: touched only as used). */
@@ -115,6 +116,7 @@ struct cell_facts {
   uint32_t crc;
   uint8_t has_crc, scope, taint, state;
   uint32_t replay; /* tokens that computing it again would take; 0: nobody said */
+  uint32_t serial; /* of its commit, over all cells, wrapping: a later one is a newer one */
   uint8_t copies;  /* sorted by pool, hottest first */
   struct store_copy copy[STORE_COPIES];
 };
@@ -280,6 +282,9 @@ struct lease_info {
   uint64_t len;
   uint64_t off; /* of the slot in the slab */
   uint64_t ctx; /* the caller's */
+  /* Whose bytes, of which commit: the slot may have been replaced, moved or published away since. */
+  uint32_t tenant, agent, serial; /* tenant 0: a fill, no cell yet */
+  uint8_t key[16];
 };
 /* The caller's pin on slot becomes the lease's (slot.slab may be 0: a lease that pins nothing, for fills). LIMIT. */
 unsigned store_lease_add(struct store *s, const struct lease_info *l, uint64_t *ret_id);
@@ -297,6 +302,14 @@ void store_lease_close(struct store *s, uint32_t session);
 /* The session's leases on [off, off+len) of a slab, from *cursor (0 at first; 0 again at the end) on. The session must
    not gain or end leases in between. */
 uint32_t store_lease_in(struct store *s, uint32_t session, uint32_t slab, uint64_t off, uint64_t len, uint32_t *cursor,
+                        struct lease_info *ret_lease, uint32_t n);
+/* Those on bytes that the tenant's cell of that key has, or ever had: up to the commit `serial`, or any. */
+struct store_whose {
+  uint32_t tenant, serial;
+  bool any;
+  uint8_t key[16];
+};
+uint32_t store_lease_of(struct store *s, uint32_t session, const struct store_whose *w, uint32_t *cursor,
                         struct lease_info *ret_lease, uint32_t n);
 
 /* ---- bad memory ---- */

@@ -53,6 +53,54 @@ TEST(GuestCxl, DoctorHasARowForEachDevice)
   printf("%s", r.out.substr(at == std::string::npos ? 0 : r.out.rfind('\n', at) + 1).c_str());
 }
 
+/* What the device itself remembers. QEMU's list (8.1 and later) makes no load fail: it is a list and nothing else. */
+TEST(GuestCxl, TheDevicesPoisonListIsReadAtStartOrItsAbsenceIsSaid)
+{
+  if (guest::env("GUEST_VARIANT") != "cxl")
+    GTEST_SKIP() << "no CXL memory in this variant";
+  const std::string mem = "/sys/bus/cxl/devices/mem0/", debug = "/sys/kernel/debug/cxl/mem0/";
+  bool trigger = access((mem + "trigger_poison_list").c_str(), F_OK) == 0;
+  bool event = access("/sys/kernel/tracing/events/cxl/cxl_poison", F_OK) == 0;
+  printf("MATRIX cxl poison list: kernel %s, trigger_poison_list %s, event cxl_poison %s\n",
+         kit::read_file("/proc/sys/kernel/osrelease").c_str(), trigger ? "there" : "absent", event ? "there" : "absent");
+  auto doctor = run::dray({"doctor"});
+  size_t at = doctor.out.find("CXL poison");
+  ASSERT_NE(at, std::string::npos) << doctor.out;
+  printf("doctor: %s\n", doctor.out.substr(at, doctor.out.find('\n', at) - at).c_str());
+  if (!trigger || !event) {
+    EXPECT_NE(doctor.out.find("no list can be read"), std::string::npos) << doctor.out;
+    auto m = mover({.capacity = "16MiB"});
+    ASSERT_TRUE(m->up()) << m->log();
+    EXPECT_NE(m->log().find("the CXL poison list is not read: "), std::string::npos) << m->log();
+    EXPECT_NE(run::dray({"tiers"}, m.get()).out.find("the CXL poison list is not read"), std::string::npos);
+    return;
+  }
+  EXPECT_NE(doctor.out.find("an empty one proves nothing"), std::string::npos) << doctor.out;
+  std::string resource = kit::read_file("/sys/bus/dax/devices/" + guest::dax() + "/resource");
+  std::string region = kit::read_file("/sys/bus/cxl/devices/region0/resource");
+  uint64_t into = strtoull(resource.c_str(), nullptr, 0) - strtoull(region.c_str(), nullptr, 0);
+  int64_t before;
+  {
+    auto m = mover({.capacity = "16MiB"});
+    ASSERT_TRUE(m->up()) << m->log();
+    EXPECT_EQ(m->log().find("left out"), std::string::npos) << m->log();
+    run::Json j(run::dray({"tiers", "--json"}, m.get()).out);
+    before = json_integer_value(json_object_get(json_array_get(json_object_get(j.o, "tiers"), 1), "capacity"));
+  }
+  char line[160];
+  snprintf(line, sizeof line, "echo 0x%llx > %sinject_poison", (unsigned long long)(into + 4 * kMiB + 0x1000), debug.c_str());
+  std::string out;
+  ASSERT_EQ(guest::shell(line, &out), 0) << out << line;
+  auto m = mover({.capacity = "16MiB"});
+  ASSERT_TRUE(m->up()) << m->log();
+  EXPECT_NE(m->log().find("1 pieces of known bad memory are left out"), std::string::npos) << m->log();
+  run::Json j(run::dray({"tiers", "--json"}, m.get()).out);
+  int64_t after = json_integer_value(json_object_get(json_array_get(json_object_get(j.o, "tiers"), 1), "capacity"));
+  EXPECT_EQ(before - after, (int64_t)(2 * kMiB)) << "the unit that it lies in";
+  EXPECT_NE(access(("/sys/kernel/tracing/instances/dray-" + std::to_string(m->keeper())).c_str(), F_OK), 0)
+      << "nothing is left behind in tracefs";
+}
+
 /* Another process with a mapping of its own stands in for another host: there is one cache here, so what it cannot show
    is a stale line. */
 TEST(GuestCxl, BenchMeasuresTheDeviceUnlessAMoverHasIt)

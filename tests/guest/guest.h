@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -102,6 +103,42 @@ inline int holds_dax(pid_t pid)
     n += k > 0 && std::string(to, (size_t)k).find("/dev/dax") != std::string::npos;
   }
   return n;
+}
+
+/* The page frame behind an address of ours. */
+inline uint64_t frame(const volatile void *p)
+{
+  uint64_t v = 0;
+  (void)*static_cast<const volatile char *>(p);
+  int fd = open("/proc/self/pagemap", O_RDONLY);
+  if (pread(fd, &v, 8, (off_t)((uintptr_t)p / 4096 * 8)) != 8)
+    v = 0;
+  close(fd);
+  return v & ((1ull << 55) - 1);
+}
+
+inline bool WaitPoisoned(kit::Engine &e, uint64_t lease)
+{
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < end)
+    if (dray_lease_state(e.d, lease) == DRAY_LEASE_POISONED)
+      return true;
+  return false;
+}
+/* The next DONE: notices are passed over. */
+inline struct dray_cqe Done(kit::Engine &e)
+{
+  for (;;) {
+    struct dray_cqe c = e.one();
+    if (c.type != DRAY_POISON && c.cookie != DRAY_COOKIE_GUARD)
+      return c;
+  }
+}
+inline struct dray_cqe Get(kit::Engine &e, const std::string &name, uint8_t tier = 0)
+{
+  struct dray_sqe *s = e.sqe();
+  dray_prep_get(s, kit::Key(name).b, e.region.id, 8 * kMiB, kCell, tier);
+  return Done(e);
 }
 
 /* A shell's exit code, and what it said. */

@@ -32,6 +32,10 @@ case $variant in
     program guest-poison "$filter"
     program guest-cxl "$filter"
     ;;
+  mce)
+    devices_dax || { echo 'guest: no device-dax'; exit 1; }
+    program guest-mce "$filter"
+    ;;
   cxl)
     devices_cxl || { echo 'guest: no CXL memory'; exit 1; }
     # every access is emulated there: what the other variant shows of any device is not shown again

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs one command in a throw-away virtual machine with hardware that this one lacks, under Debian's kernel.
 #
-#   tests/guest/run.sh [-t SEC] [-m MIB] [-c CPUS] [-b DIR]... [-l FILE] VARIANT -- COMMAND...
+#   tests/guest/run.sh [-t SEC] [-m MIB] [-c CPUS] [-q] [-b DIR]... [-l FILE] VARIANT -- COMMAND...
 #   tests/guest/run.sh --fetch        installs and downloads what is missing (apt), then ends
 #
 # VARIANT   dax   /dev/dax of a static region (256 MiB, persistent memory) and a dynamic one (256 MiB, soft-reserved)
@@ -10,9 +10,11 @@
 #           rxe   two network cards on one wire, for soft RoCE, and /dev/dax of a static region (256 MiB)
 #           two   two machines with a network card each on one wire; the command runs in both, GUEST_NODE is 1 and 2;
 #                 the second one's output comes on standard error; exit code: the first that is not 0
+#           mce   as dax, with one processor and -q: for machine checks, which QEMU sends to all processors at once
 #           none  nothing of that
 #   -t  hard limit in seconds (300)      -m  memory (per variant)      -c  processors (2)
 #   -b  a directory of the host that the guest sees, too, at the same path (/tmp and /run are the guest's own)
+#   -q  the guest may ask its hypervisor: a line that it writes to /dev/vport0p3 is a command of QEMU's monitor (QMP)
 #   -l  keeps the console's log there; without it, the log is shown when the guest ends without an exit code
 #
 # The guest sees the host's root file system, read-only under an overlay in its memory: nothing it writes stays. It runs
@@ -23,20 +25,21 @@ set -euo pipefail
 
 PACKAGES=(qemu-system-x86 busybox-static cpio kmod xz-utils ndctl daxctl iproute2 rdma-core ibverbs-utils e2fsprogs)
 cache=${DRAY_GUEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/dray-guest}
-limit=300 mem='' cpus=2 log='' shares=()
+limit=300 mem='' cpus=2 log='' ask=0 shares=()
 
 die() { printf 'guest: %s\n' "$2" >&2; exit "$1"; }
-usage() { sed -n '3,20p' "$0" >&2; exit 2; }
+usage() { sed -n '3,22p' "$0" >&2; exit 2; }
 
-fetch=0
+all=("$@") fetch=0
 [ "${1:-}" = --fetch ] && { fetch=1; shift; }
-while getopts t:m:c:b:l: o; do
+while getopts t:m:c:b:l:q o; do
   case $o in
     t) limit=$OPTARG ;;
     m) mem=$OPTARG ;;
     c) cpus=$OPTARG ;;
     b) shares+=("$(cd "$OPTARG" && pwd)") ;;
     l) log=$OPTARG ;;
+    q) ask=1 ;;
     *) usage ;;
   esac
 done
@@ -48,8 +51,9 @@ if [ $fetch = 0 ]; then
 fi
 
 work=$(mktemp -d /tmp/dray-guest.XXXXXX)
-qemu_pid=''
+qemu_pid='' ask_pid=''
 cleanup() {
+  [ -z "$ask_pid" ] || kill "$ask_pid" 2>/dev/null || true
   [ -z "$qemu_pid" ] || kill -9 "$qemu_pid" 2>/dev/null || true
   rm -rf "$work"
 }
@@ -201,7 +205,8 @@ machine=q35
 append='console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off nokaslr'
 dev=()
 case $variant in
-  dax)
+  dax | mce)
+    [ "$variant" = dax ] || { cpus=1 ask=1; }
     # memory above 4 GiB begins when there are 2816 MiB of it; the two ranges are its upper half
     mem=${mem:-3072}
     [ "$mem" = 3072 ] || die 2 'variant dax has 3072 MiB: its ranges are counted from there'
@@ -243,6 +248,12 @@ done
 
 # -la57: shorter page walks; -erms,-fsrm: rep movsb is a byte loop in emulation; -hypervisor: kernels commit no CXL
 # region with it; the vendor: poison that comes as a machine check is recoverable there
+if [ $ask = 1 ]; then
+  mkfifo "$work/qmp.in" "$work/qmp.out"
+  : >"$work/ask"
+  dev+=(-chardev "file,id=ask,path=$work/ask" -device virtserialport,chardev=ask,nr=3
+    -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control)
+fi
 cpu=max,vendor=GenuineIntel,-la57,-erms,-fsrm,-hypervisor
 : >"$work/rc"
 console=${log:-$work/console}
@@ -253,6 +264,19 @@ qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none -machine
   -chardev "file,id=rc,path=$work/rc" -device virtserialport,chardev=rc,nr=2 \
   "${dev[@]}" </dev/null 2>"$work/qemu.err" &
 qemu_pid=$!
+if [ $ask = 1 ]; then
+  cat "$work/qmp.out" >"$work/qmp.log" &
+  (
+    exec 3>"$work/qmp.in"
+    echo '{"execute":"qmp_capabilities"}' >&3
+    # a moment later: who asks for a machine check must be back in user mode by then
+    tail -f -c +1 --pid=$qemu_pid -s 0.1 "$work/ask" | while IFS= read -r line; do
+      sleep 0.5
+      printf '%s\n' "$line" >&3
+    done
+  ) &
+  ask_pid=$!
+fi
 : >>"$work/out"
 tail -f -c +1 --pid=$qemu_pid -s 0.2 "$work/out" &
 tail_pid=$!
@@ -269,8 +293,14 @@ wait $tail_pid 2>/dev/null || true
 if [ -s "$work/rc" ]; then
   exit "$(cat "$work/rc")"
 fi
+# a machine check that met the processor in its kernel after all: once more
+if [ "$variant" = mce ] && [ -z "${GUEST_AGAIN:-}" ] && grep -q 'Fatal machine check' "$console"; then
+  cleanup
+  GUEST_AGAIN=1 exec "$0" "${all[@]}"
+fi
 {
   cat "$work/qemu.err"
+  [ $ask = 0 ] || tail -5 "$work/qmp.log"
   [ -n "$log" ] || tail -40 "$console"
 } >&2
 [ $timed_out = 0 ] || die 124 "still running after $limit s: killed"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quotas with a real mover and real engines: what was promised is served, refusals say why and by which rule. */
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -730,6 +731,23 @@ TEST_F(Quota, DrillsKeepTheirBoundsAndReport)
   std::ofstream(report) << n.second;
   std::string cmd = std::string(DRAY_PATH) + " plan --ledger --drill " + report + " | grep -q p99_during_ns";
   EXPECT_EQ(system(cmd.c_str()), 0) << "the ledger takes the drill's report";
+  for (const char *scene : {"lifecycle --time 500ms --json", "maintenance --json"}) {
+    auto d = drill(scene, here);
+    EXPECT_EQ(d.first, 0) << scene << d.second;
+    EXPECT_EQ(d.second.find("\"kept\": false"), std::string::npos) << d.second;
+  }
+  /* and of a mover that is not as it should be it says so */
+  std::string faulty = dir + "/drayd";
+  auto with = [&](const std::string &set) {
+    std::ofstream(faulty) << "#!/bin/sh\nexec " << DRAYD_PATH << " \"$@\" --set " << set << "\n";
+    chmod(faulty.c_str(), 0755);
+    return "DRAYD=" + faulty;
+  };
+  auto d = drill("lifecycle --time 500ms", with("tier.numa_far.fault='fail=EIO:1/20'"));
+  EXPECT_EQ(d.first, 1) << d.second;
+  EXPECT_NE(d.second.find("NO   no outcome is undefined"), std::string::npos) << d.second;
+  d = drill("maintenance", with("tier.disk.fault='fail=EIO:1/4'"));
+  EXPECT_EQ(d.first, 1) << d.second;
   EXPECT_EQ(drill("quota", "DRAYD=/bin/false").first, 1);
   EXPECT_EQ(drill("fire").first, 2);
   EXPECT_EQ(drill("quota --time 1ms").first, 2);

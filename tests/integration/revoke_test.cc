@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/integration/run_dray.h"
 
@@ -49,6 +50,15 @@ struct dray_cqe Map(Engine &e, const std::string &name, uint32_t mkey)
   dray_prep_map(q, Key(name).b, 0);
   q->arg = mkey;
   return e.one();
+}
+/* Ends a lease, past whatever notices wait before the answer. */
+struct dray_cqe GiveBack(Engine &e, uint64_t lease)
+{
+  dray_prep_unmap(e.sqe(), lease);
+  for (auto &c : e.wait(1))
+    if (c.type == DRAY_DONE)
+      return c;
+  return {};
 }
 /* The next notice of that kind, within ten seconds; type 0: none came. */
 struct dray_cqe Notice(Engine &e, unsigned type)
@@ -321,8 +331,82 @@ TEST_F(Revoke, AnAgentsNeighbourGivesBackATenantsCell)
   ASSERT_EQ(lease.status, DRAY_OK) << say(lease);
   ASSERT_EQ(Publish(*red, "t", DRAY_TRUSTED, mk, DRAY_SCOPE_FLEET).status, DRAY_OK) << "wider is not worse: nobody is asked";
   EXPECT_EQ(m->status("revoked.asked"), 0);
+  auto fleet = Map(other, "t", ok);
+  ASSERT_EQ(fleet.status, DRAY_OK) << say(fleet);
+  ASSERT_NE(fleet.slab, lease.slab);
   ASSERT_EQ(Publish(*red, "t", DRAY_TAINTED, mk).status, DRAY_OK);
+  ASSERT_TRUE(m->wait_status("revoked.asked", 2)) << "that on the bytes before they were widened, too";
+  EXPECT_EQ(dray_lease_state(other.d, lease.object), DRAY_LEASE_REVOKING);
+  EXPECT_EQ(dray_lease_state(other.d, fleet.object), DRAY_LEASE_REVOKING);
+  EXPECT_EQ(GiveBack(other, lease.object).status, DRAY_OK);
+  EXPECT_EQ(GiveBack(other, fleet.object).status, DRAY_OK);
   EXPECT_EQ(Map(other, "t", ok).reason, DRAY_TAINT_DENIED);
+}
+
+/* The bytes that a lease is on may not be the cell's any more: the key is what is taken back. */
+TEST_F(Revoke, TheOperatorReachesLeasesOnWhatWasReplacedMovedOrDropped)
+{
+  start("20s", "[{name: dram, transport: memory, capacity: 4MiB}, {name: numa_far, transport: memory, capacity: 4MiB}]");
+  Engine other(*m, {.agent = "second", .token = "r"}), blue(*m, {.token = "b"});
+  uint32_t ok = MKey(other), bk = MKey(blue);
+  char hex[33];
+  for (int i = 0; i < 16; i++)
+    snprintf(hex + 2 * i, 3, "%02x", Key("t").b[i]);
+  auto revoke = [&] { return run::dray({"cells", "--revoke", hex, "--tenant", "red"}, m.get()); };
+  red->fill(0, kLen, 1);
+  ASSERT_EQ(red->put("t", 0, kLen, DRAY_TIER_DRAM).status, DRAY_OK);
+  ASSERT_EQ(Publish(*red, "t", DRAY_TRUSTED, mk, DRAY_SCOPE_TENANT).status, DRAY_OK);
+  std::vector<std::pair<Engine *, uint64_t>> held;
+  auto hold = [&](Engine &e, uint32_t k) {
+    auto c = Map(e, "t", k);
+    ASSERT_EQ(c.status, DRAY_OK) << say(c);
+    held.emplace_back(&e, c.object);
+  };
+  hold(other, ok); /* tenant-wide bytes */
+  ASSERT_EQ(red->move("t", DRAY_TIER_NUMA_FAR).status, DRAY_OK);
+  hold(other, ok); /* those on the other tier */
+  ASSERT_EQ(Publish(*red, "t", DRAY_TRUSTED, mk).status, DRAY_OK);
+  hold(other, ok); /* the fleet's */
+  hold(blue, bk);
+  auto own = Map(*red, "t", mk);
+  ASSERT_EQ(own.status, DRAY_OK);
+  ASSERT_EQ(red->put("beside", 0, kLen, DRAY_TIER_DRAM).status, DRAY_OK);
+  ASSERT_EQ(Publish(*red, "beside", DRAY_TRUSTED, mk).status, DRAY_OK);
+  auto beside = Map(blue, "beside", bk);
+  ASSERT_EQ(beside.status, DRAY_OK);
+  ASSERT_EQ(red->drop("t").status, DRAY_OK); /* then another of that name */
+  ASSERT_EQ(red->put("t", 0, kLen, DRAY_TIER_DRAM).status, DRAY_OK);
+  EXPECT_EQ(revoke().code, 0);
+  EXPECT_TRUE(m->wait_status("revoked.asked", (int64_t)held.size()));
+  for (auto &[e, id] : held) {
+    EXPECT_EQ(dray_lease_state(e->d, id), DRAY_LEASE_REVOKING);
+    EXPECT_EQ(GiveBack(*e, id).status, DRAY_OK);
+  }
+  EXPECT_EQ(dray_lease_state(red->d, own.object), DRAY_LEASE_LIVE) << "its owner's";
+  EXPECT_EQ(dray_lease_state(blue.d, beside.object), DRAY_LEASE_LIVE) << "another cell's";
+  EXPECT_EQ(red->unmap(own.object).status, DRAY_OK);
+  /* gone altogether, and somebody still holds it */
+  ASSERT_EQ(red->drop("t").status, DRAY_OK);
+  red->fill(0, kLen, 2);
+  publish("t", 2);
+  held.clear();
+  hold(blue, bk);
+  ASSERT_EQ(red->drop("t").status, DRAY_OK);
+  auto r = revoke();
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("asked back"), std::string::npos) << r.err;
+  EXPECT_TRUE(m->wait_status("revoked.asked", 5));
+  EXPECT_EQ(dray_lease_state(blue.d, held[0].second), DRAY_LEASE_REVOKING);
+  auto back = GiveBack(blue, held[0].second);
+  EXPECT_EQ(back.status, DRAY_OK) << say(back) << m->log();
+  /* what is granted after a verdict is not asked back by it */
+  publish("t", 3);
+  ASSERT_EQ(Publish(*red, "t", DRAY_TAINTED, mk).status, DRAY_OK);
+  int64_t asked = m->status("revoked.asked");
+  auto mine = Map(*red, "t", mk);
+  EXPECT_EQ(mine.status, DRAY_OK) << say(mine);
+  EXPECT_EQ(m->status("revoked.asked"), asked);
+  EXPECT_TRUE(m->audit_clean());
 }
 
 TEST_F(Revoke, ABadGraceIsAClearError)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "tests/integration/run_dray.h"
+#include "tests/kit/poison.h"
 
 using kit::Engine;
 using kit::Mover;
@@ -28,10 +30,10 @@ protected:
     std::ofstream(device_).put(0);
     ASSERT_EQ(0, truncate(device_.c_str(), 32 << 20));
   }
-  std::unique_ptr<Mover> Start(const std::string &more, bool disk = true)
+  std::unique_ptr<Mover> Start(const std::string &more, bool disk = true, int lanes = 2)
   {
     kit::MoverOptions o;
-    o.config = "lanes: 2\ntiers:\n  - {name: dram, transport: memory, capacity: 32MiB}\n"
+    o.config = "lanes: " + std::to_string(lanes) + "\ntiers:\n  - {name: dram, transport: memory, capacity: 32MiB}\n"
                "  - {name: cxl, transport: cxl, path: " + device_ + ", owner: red" + more + "}\n";
     if (disk)
       o.config += "  - {name: disk, transport: file, path: " + scratch_.path("disk") + ", capacity: 32MiB}\n";
@@ -242,5 +244,124 @@ TEST_F(TierTest, WithoutHardwareCoherenceEnginesGetCopiesOnly)
     auto c = e.map("x", 0, DRAY_MAP_OR_STAGE);
     EXPECT_EQ(c.status, DRAY_OK) << how << say(c);
     EXPECT_EQ(c.tier, DRAY_TIER_DRAM);
+  }
+}
+
+TEST_F(TierTest, AWorkerThatDiesInMidDrainDoesNotForgetIt)
+{
+  auto m = Start(", keep: 'fresh'");
+  ASSERT_TRUE(m->up()) << m->log();
+  pid_t old = m->worker();
+  {
+    Engine e(*m, Red());
+    for (int i = 0; i < 6; i++) {
+      e.fill(0, kCell, i);
+      ASSERT_EQ(e.put(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC).status, DRAY_OK);
+    }
+    auto lease = e.map(Name(3), DRAY_TIER_CXL); /* holds the drain up */
+    ASSERT_EQ(lease.status, DRAY_OK) << say(lease);
+    auto r = run::dray({"tier", "drain", "cxl", "--timeout", "0"}, m.get());
+    ASSERT_EQ(r.code, 3) << r.out << r.err;
+    kill(old, SIGKILL);
+    for (int i = 0; i < 500 && (m->worker() == old || m->worker() <= 0); i++)
+      poll(nullptr, 0, 20);
+  }
+  ASSERT_GT(m->worker(), 0) << m->log();
+  Engine e(*m, Red());
+  auto c = e.put("new", 0, kCell, DRAY_TIER_CXL);
+  EXPECT_EQ(c.reason, DRAY_TIER_DRAINING) << say(c) << m->log();
+  EXPECT_NE(m->log().find("the worker before was at it"), std::string::npos) << m->log();
+  /* it ends by itself: nobody asks again */
+  for (int i = 0; i < 500 && Holds(m->keeper()) + Holds(m->worker()); i++)
+    poll(nullptr, 0, 20);
+  EXPECT_EQ(Holds(m->worker()), 0) << m->log();
+  EXPECT_EQ(Holds(m->keeper()), 0);
+  auto r = run::dray({"tier", "drain", "cxl"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  for (int i = 0; i < 6; i++) {
+    c = e.get(Name(i), 0, kCell, 0, DRAY_VERIFY_CRC);
+    ASSERT_EQ(c.status, DRAY_OK) << i << say(c) << m->log();
+    EXPECT_EQ(c.tier, DRAY_TIER_DISK);
+    EXPECT_TRUE(e.holds(0, kCell, i));
+  }
+  EXPECT_TRUE(m->audit_clean());
+  /* and a third worker knows that it is over */
+  old = m->worker();
+  e.close();
+  kill(old, SIGKILL);
+  for (int i = 0; i < 500 && (m->worker() == old || m->worker() <= 0); i++)
+    poll(nullptr, 0, 20);
+  std::string log = m->log(), again = "the worker before was at it";
+  EXPECT_EQ(log.find(again, log.find(again) + 1), std::string::npos) << log;
+}
+
+TEST_F(TierTest, WithAllLanesInUseADrainStillMovesItsCells)
+{
+  auto m = Start("", true, 64);
+  ASSERT_TRUE(m->up()) << m->log();
+  Engine e(*m, Red());
+  for (int i = 0; i < 4; i++) {
+    e.fill(0, kCell, i);
+    ASSERT_EQ(e.put(Name(i), 0, kCell, DRAY_TIER_CXL).status, DRAY_OK);
+  }
+  auto r = run::dray({"tier", "drain", "cxl"}, m.get());
+  EXPECT_EQ(r.code, 0) << r.out << r.err << m->log();
+  EXPECT_NE(r.out.find("4 cells moved, 0 dropped"), std::string::npos) << r.out;
+  for (int i = 0; i < 4; i++) {
+    ASSERT_EQ(e.get(Name(i), 0, kCell).status, DRAY_OK);
+    EXPECT_TRUE(e.holds(0, kCell, i));
+  }
+}
+
+/* ---- the directory's own memory goes bad (tests/guest has the kernel's own poison) ---- */
+
+TEST_F(TierTest, ABadDirectoryIsSaidOnceNothingDiesAndNothingIsKept)
+{
+  /* the page of slab headers; on shared memory, which UFFDIO_POISON can mark */
+  device_ = "/dev/shm/dray-tier-" + std::to_string(getpid());
+  std::ofstream(device_).put(0);
+  ASSERT_EQ(0, truncate(device_.c_str(), 32 << 20));
+  struct Gone {
+    std::string path;
+    ~Gone() { unlink(path.c_str()); }
+  } gone{device_};
+  char *page = static_cast<char *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int can = kit::poison_mapping(page, 4096);
+  munmap(page, 4096);
+  if (can == -ENOTSUP)
+    GTEST_SKIP() << "this kernel has no UFFDIO_POISON (6.6)";
+  for (const char *script : {"poison=d:36K@3", "early=d:36K@3"}) {
+    auto m = Start(std::string(", keep: 'fresh', fault: \"") + script + "\"");
+    ASSERT_TRUE(m->up()) << m->log();
+    pid_t worker = m->worker();
+    Engine e(*m, Red());
+    for (int i = 0; i < 12; i++) {
+      e.fill(0, kCell, i);
+      auto c = e.put(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      ASSERT_EQ(c.status, DRAY_OK) << script << i << say(c) << m->log();
+      ASSERT_EQ(e.put("d" + Name(i), 0, kCell, DRAY_TIER_DRAM).status, DRAY_OK) << "another tier does not notice";
+    }
+    for (int i = 0; i < 12; i++) {
+      auto c = e.get(Name(i), 0, kCell, DRAY_TIER_CXL, DRAY_VERIFY_CRC);
+      ASSERT_EQ(c.status, DRAY_OK) << say(c);
+      EXPECT_TRUE(e.holds(0, kCell, i));
+      ASSERT_EQ(e.drop(Name(i)).status, DRAY_OK);
+    }
+    EXPECT_EQ(m->worker(), worker) << "nobody died";
+    std::string log = m->log(), said = "the memory of its directory is bad";
+    size_t at = log.find(said);
+    ASSERT_NE(at, std::string::npos) << script << log;
+    EXPECT_EQ(log.find(said, at + 1), std::string::npos) << "said once" << log;
+    auto r = run::dray({"tiers"}, m.get());
+    EXPECT_NE(r.out.find("not kept"), std::string::npos) << r.out;
+    EXPECT_TRUE(m->audit_clean());
+    for (int i = 0; i < 4; i++)
+      ASSERT_EQ(e.put("last" + Name(i), 0, kCell, DRAY_TIER_CXL).status, DRAY_OK);
+    e.close();
+    EXPECT_EQ(m->stop(), 0) << m->log();
+    auto next = Start(", keep: 'yes'");
+    ASSERT_TRUE(next->up()) << next->log();
+    EXPECT_EQ(next->status("found_on_disk"), 0) << "what could not be kept true is not believed";
+    EXPECT_EQ(next->stop(), 0);
   }
 }

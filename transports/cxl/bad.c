@@ -12,7 +12,6 @@
 
 #define SECTOR 512u
 #define PARENTS_MAX 6
-#define MAPPINGS_MAX 64
 
 /* A number of a sysfs file; -errno. */
 static int number(const char *dir, const char *file, uint64_t *ret)
@@ -51,16 +50,11 @@ static int region_dir(const char *dir, char ret[PATH_MAX])
   return -ENOENT;
 }
 
-/* A piece of physical address space that is a piece of the device. */
-struct piece {
-  uint64_t start, len, off;
-};
-
-/* mappingN/{start,end,page_offset}, or one piece from `resource` on. How many, or -errno. */
-static int pieces_of(const char *dir, uint64_t size, struct piece ret[MAPPINGS_MAX])
+/* mappingN/{start,end,page_offset}, or one piece from `resource` on. */
+int dax_pieces(const char *dir, uint64_t size, struct dax_piece ret[DAX_PIECES_MAX])
 {
   int n = 0;
-  for (; n < MAPPINGS_MAX; n++) {
+  for (; n < (int)DAX_PIECES_MAX; n++) {
     char sub[PATH_MAX];
     uint64_t start, end, page;
     snprintf(sub, sizeof sub, "%s/mapping%d", dir, n);
@@ -73,7 +67,7 @@ static int pieces_of(const char *dir, uint64_t size, struct piece ret[MAPPINGS_M
       return r;
     if (end < start || end - start == UINT64_MAX || page > UINT64_MAX / PAGE_BYTES)
       return -EINVAL;
-    ret[n] = (struct piece){start, end - start + 1, page * PAGE_BYTES};
+    ret[n] = (struct dax_piece){start, end - start + 1, page * PAGE_BYTES};
   }
   if (n)
     return n;
@@ -83,8 +77,7 @@ static int pieces_of(const char *dir, uint64_t size, struct piece ret[MAPPINGS_M
   return r ? r : 1;
 }
 
-/* The part of [at, at+len) that the piece holds, in the device. */
-static bool cut(const struct piece *p, uint64_t size, uint64_t at, uint64_t len, struct dax_bad *ret)
+bool dax_cut(const struct dax_piece *p, uint64_t size, uint64_t at, uint64_t len, struct dax_bad *ret)
 {
   if (!range_overlaps(p->start, p->len, at, len))
     return false;
@@ -98,7 +91,7 @@ static bool cut(const struct piece *p, uint64_t size, uint64_t at, uint64_t len,
 int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad ret_bad[DAX_BAD_MAX])
 {
   char region[PATH_MAX], path[PATH_MAX + 16], line[128];
-  struct piece piece[MAPPINGS_MAX];
+  struct dax_piece piece[DAX_PIECES_MAX];
   uint64_t base;
   int r = region_dir(dir, region);
   if (r < 0)
@@ -106,7 +99,7 @@ int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad
   r = number(region, "resource", &base);
   if (r < 0)
     return err_set(e, r, "%s/resource: %s", region, strerror(-r));
-  int pieces = pieces_of(dir, size, piece);
+  int pieces = dax_pieces(dir, size, piece);
   if (pieces < 0)
     return err_set(e, pieces, "%s: where the device lies: %s", dir, strerror(-pieces));
   snprintf(path, sizeof path, "%s/badblocks", region);
@@ -126,7 +119,7 @@ int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad
         !add_u64(at, len, &(uint64_t){0}))
       return err_set(e, -EINVAL, "%s: '%.60s': need SECTOR COUNT", path, line);
     for (int i = 0; i < pieces && n < (int)DAX_BAD_MAX; i++)
-      if (cut(&piece[i], size, at, len, &ret_bad[n]))
+      if (dax_cut(&piece[i], size, at, len, &ret_bad[n]))
         n++;
   }
   return n;

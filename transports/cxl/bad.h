@@ -3,6 +3,7 @@
 #ifndef TRANSPORTS_CXL_BAD_H
 #define TRANSPORTS_CXL_BAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "include/priv/err.h"
@@ -14,6 +15,16 @@
 struct dax_bad {
   uint64_t off, len;
 };
+
+/* A piece of physical address space that is a piece of the device. */
+#define DAX_PIECES_MAX 64u
+struct dax_piece {
+  uint64_t start, len, off;
+};
+/* Where the device of that sysfs directory lies: how many pieces, or -errno. */
+int dax_pieces(const char *dir, uint64_t size, struct dax_piece ret_piece[DAX_PIECES_MAX]);
+/* The part of the addresses [at, at+len) that the piece holds, as bytes of the device. False: none. */
+bool dax_cut(const struct dax_piece *p, uint64_t size, uint64_t at, uint64_t len, struct dax_bad *ret_bad);
 
 /* dir: the device's sysfs directory. Its region's `badblocks` (512-byte sectors from the region's start) becomes ranges
    of the device. How many (at most DAX_BAD_MAX are given); -ENOENT: the region keeps no list; -EACCES: the list is

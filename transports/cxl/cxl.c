@@ -140,6 +140,7 @@ static const struct transport_cold cxl_cold = {
     .index_del = cxl_index_del,
     .index_scan = cxl_index_scan,
     .index_bad = cxl_index_bad,
+    .index_met = cxl_index_met,
     .detach = cxl_detach,
     .paths = stub_paths,
     .memory_add = stub_memory_add,

@@ -59,6 +59,7 @@ int cxl_index_slab(struct dev *dev, const struct slab_mem *mem, uint64_t slot_by
                    const char *agent, uint8_t scope);
 int cxl_index_put(struct dev *dev, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
 void cxl_index_del(struct dev *dev, const struct slab_mem *mem, uint32_t slot);
+int cxl_index_met(struct dev *dev, uintptr_t addr, uint64_t unit);
 int cxl_index_bad(struct dev *dev, uint64_t dev_off, uint64_t len, bool proven);
 int cxl_index_scan(struct dev *dev, const struct index_visitor *v, uint64_t *ret_skipped);
 

@@ -4,6 +4,7 @@
  * Whoever holds its fd can map all of it, so it is one isolation unit and needs an owner.
  */
 #include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "include/priv/bits.h"
 #include "transports/cxl/cxl_internal.h"
 #include "transports/cxl/dax.h"
+#include "transports/cxl/media.h"
 
 /* A stand-in is cut like the usual device. */
 #define FILE_ALIGN MIB(2)
@@ -65,6 +67,19 @@ static int device_shape(const struct cxl_dev *d, const struct stat *st, struct e
   return 0;
 }
 
+__attribute__((format(printf, 2, 3))) static void note_add(struct dev_caps *caps, const char *format, ...)
+{
+  size_t n = caps->emulated ? 0 : strnlen(caps->note, sizeof caps->note - 1);
+  if (n)
+    n += (size_t)snprintf(caps->note + n, sizeof caps->note - n, "; ");
+  n = MIN_OF(n, sizeof caps->note - 1);
+  caps->aside = false;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(caps->note + n, sizeof caps->note - n, format, args);
+  va_end(args);
+}
+
 /* What the kernel knows to be bad goes into d->bad; what it does not say is found by who touches it. */
 static void device_bad(struct cxl_dev *d, const struct stat *st)
 {
@@ -77,7 +92,20 @@ static void device_bad(struct cxl_dev *d, const struct stat *st)
   int n = dax_bad_ranges(dir, d->mapped, &e, d->bad);
   if (n < 0 && n != -ENOENT)
     snprintf(caps->note, sizeof caps->note, "known bad memory cannot be listed: %.110s", e.text);
-  d->bad_n = n > 0 ? (uint32_t)n : 0;
+  d->bad_n = n > 0 ? MIN_OF((uint32_t)n, DAX_BAD_MAX) : 0;
+  /* the devices' own lists know what nobody has touched yet */
+  struct media_list list;
+  struct err why = {{0}};
+  n = media_bad_ranges(&media_kernel, dir, d->mapped, &why, d->bad + d->bad_n, DAX_BAD_MAX - d->bad_n, &list);
+  d->bad_n += n > 0 ? (uint32_t)n : 0;
+  if (n < 0 && n != -ENOENT) {
+    bool alone = !caps->note[0] || caps->emulated;
+    note_add(caps, "the CXL poison list is not read: %.110s", why.text);
+    caps->aside = alone; /* nobody asked for it: it is as with a device that keeps none */
+  }
+  if (n >= 0 && (list.cut || list.homeless))
+    note_add(caps, "the CXL poison list has more than could be placed (%u of %u records have no address%s)",
+             list.homeless, list.records, list.cut ? ", and it was cut" : "");
 }
 
 /* Bad units are taken out for good. */
@@ -90,7 +118,7 @@ static void device_leave_out(struct cxl_dev *d)
   dax_bad_leave_out(&d->map, caps->unit, d->bad, d->bad_n);
   if (!caps->persistent)
     caps->capacity -= (d->map.used - before) * caps->unit;
-  snprintf(caps->note, sizeof caps->note, "%u pieces of known bad memory are left out", d->bad_n);
+  note_add(caps, "%u pieces of known bad memory are left out", d->bad_n);
 }
 
 static int device_map(struct cxl_dev *d, const struct dev_config *cfg, struct err *e)
@@ -203,10 +231,10 @@ int cxl_device_slab_add(struct cxl_dev *d, uint64_t bytes, struct err *e, struct
                            .unit = (uint32_t)at};
     struct guard_hit hit;
     if (!cxl_zero(mem.base, bytes, &hit)) {
-      if (d->keep.base && keep_forget(&d->keep, &mem)) {
+      if (d->keep.base && keep_forget(&d->keep, &mem) == -EIO) {
         LOCKED(&d->lock);
         extent_free(&d->map, at, bytes / unit);
-        return err_set(e, -EIO, "%s: the memory of its directory is bad", d->path);
+        return err_set(e, -EIO, "%s: no memory behind its directory: unplugged?", d->path);
       }
       *ret_mem = mem;
       return 0;

@@ -80,6 +80,29 @@ static void reserve_all_bad(struct cxl_dev *d)
   (void)keep_scan_bad(&d->keep, &v, &skipped);
 }
 
+static bool known_bad(const struct cxl_dev *d, uint64_t bytes)
+{
+  for (uint32_t i = 0; i < d->bad_n; i++)
+    if (d->bad[i].off < bytes)
+      return true;
+  return false;
+}
+
+/* The directory's memory is bad. A mover with other tiers does not stay down for that: this one begins empty and
+   remembers nothing, and says so. What was on it cannot be told whose it is, so it is wiped. */
+static int keep_none(struct cxl_dev *d, uint64_t size, uint64_t align, bool lines, struct err *e)
+{
+  static const char bad[] = "the memory of its directory is bad";
+  if (lines)
+    return err_set(e, -EHWPOISON, "%s: %s, and with coherence: software other hosts read by it: use another device",
+                   d->path, bad);
+  d->keep = (struct keep){.base = NULL};
+  d->addr.dev.caps.aside = false;
+  snprintf(d->addr.dev.caps.note, sizeof d->addr.dev.caps.note,
+           "%s: begun anew, and nothing on it outlives this mover (use another device, or keep: no)", bad);
+  return cxl_device_wipe(d, size, align, e);
+}
+
 int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size, uint64_t align, struct err *e)
 {
   struct dev_caps *caps = &d->addr.dev.caps;
@@ -92,15 +115,20 @@ int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size
   if (own >= units)
     return err_set(e, -EINVAL, "%s: %llu bytes are too few for a directory and one unit of %llu: set keep: no", d->path,
                    (unsigned long long)d->mapped, (unsigned long long)caps->unit);
-  int rc = -ENOENT;
-  if (cfg->keep == DEV_KEEP_YES)
+  int rc = known_bad(d, own * caps->unit) ? -EHWPOISON : -ENOENT;
+  if (rc == -ENOENT && cfg->keep == DEV_KEEP_YES)
     rc = keep_open(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines, d->path, e);
   bool fresh = rc == -ENOENT;
   if (fresh) {
     rc = cxl_device_wipe(d, size, align, e);
-    if (!rc && keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines))
-      rc = err_set(e, -EIO, "%s: the memory of its directory is bad: set keep: no, or use another device", d->path);
+    if (rc)
+      return rc;
+    rc = keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines);
+    if (rc == -EIO)
+      err_set(e, rc, "%s: no memory behind its directory: its file system is full, or the device unplugged", d->path);
   }
+  if (rc == -EHWPOISON)
+    return keep_none(d, size, align, lines, e);
   if (rc)
     return rc;
   for (uint32_t i = 0; i < d->bad_n; i++)
@@ -159,6 +187,17 @@ void cxl_index_del(struct dev *dev, const struct slab_mem *mem, uint32_t slot)
     keep_index_del(&d->keep, mem, slot);
 }
 
+int cxl_index_met(struct dev *dev, uintptr_t addr, uint64_t unit)
+{
+  struct cxl_dev *d = cxl_of(dev);
+  LOCKED(&d->lock); /* a drain may be letting go of it */
+  if (!d->keep.base || !is_pow2_u64(unit) ||
+      !range_overlaps((uintptr_t)d->keep.base, d->keep.own * d->keep.unit, addr & ~(unit - 1), unit))
+    return 0;
+  keep_give_up(&d->keep);
+  return -EHWPOISON;
+}
+
 int cxl_index_bad(struct dev *dev, uint64_t dev_off, uint64_t len, bool proven)
 {
   struct cxl_dev *d = cxl_of(dev);
@@ -190,6 +229,13 @@ int cxl_index_scan(struct dev *dev, const struct index_visitor *v, uint64_t *ret
   }
   if (!d->keep.base)
     return -ENOTSUP;
+  if (keep_holds(&d->keep)) { /* an earlier worker found its memory bad: what it says may be out of date */
+    extent_map_reset(&d->map);
+    reserve_all_bad(d);
+    *ret_skipped = 0;
+    d->scanned = true;
+    return extent_reserve(&d->map, 0, d->keep.own) ? -EINVAL : -EHWPOISON;
+  }
   extent_map_reset(&d->map);
   int rc = extent_reserve(&d->map, 0, d->keep.own);
   rc = rc ? rc : keep_scan(&d->keep, &place, v, ret_skipped);

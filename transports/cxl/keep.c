@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "include/priv/cleanup.h"
 #include "include/priv/hash.h"
+#include "include/priv/order.h"
 #include "transports/cxl/share.h"
 
 uint64_t keep_units(uint64_t unit, uint64_t units, bool lines)
@@ -50,30 +51,34 @@ static int flush_run(void *ctx)
   return 0;
 }
 
+/* fn over [p, p+n): 0, -EHWPOISON, or -EIO where there is no memory. */
+static int guarded(int (*fn)(void *ctx), void *ctx, const void *p, size_t n)
+{
+  const struct guard_range range = {p, n};
+  struct guard_hit hit;
+  if (!guard_run(fn, ctx, &range, 1, &hit))
+    return 0;
+  return hit.kind == GUARD_POISON ? -EHWPOISON : -EIO;
+}
+
 int keep_flush(enum flush_by by, const void *p, size_t n, bool drop)
 {
   struct flush f = {by, drop, p, n};
-  const struct guard_range range = {p, n};
-  struct guard_hit hit;
-  return guard_run(flush_run, &f, &range, 1, &hit) ? -EIO : 0;
+  return guarded(flush_run, &f, p, n) ? -EIO : 0;
 }
 
 static int keep_store(struct keep *k, uint64_t off, const void *from, size_t n)
 {
   struct move m = {k->base + off, from, n};
-  const struct guard_range range = {m.to, n};
-  struct guard_hit hit;
-  if (guard_run(move_run, &m, &range, 1, &hit))
-    return -EIO;
-  return k->flush ? keep_flush(k->flush, m.to, n, false) : 0;
+  struct flush f = {k->flush, false, m.to, n};
+  int rc = guarded(move_run, &m, m.to, n);
+  return rc || !k->flush ? rc : guarded(flush_run, &f, m.to, n);
 }
 
 int keep_load(const struct keep *k, uint64_t off, void *to, size_t n)
 {
   struct move m = {to, k->base + off, n};
-  const struct guard_range range = {m.from, n};
-  struct guard_hit hit;
-  return guard_run(move_run, &m, &range, 1, &hit) ? -EIO : 0;
+  return guarded(move_run, &m, m.from, n);
 }
 
 /* ---- superblocks ---- */
@@ -114,6 +119,51 @@ static bool super_whole(const struct keep_super *s)
   return super_ours(s) && s->crc == crc32c(0, s, offsetof(struct keep_super, crc)) && !s->owner[sizeof s->owner - 1];
 }
 
+/* ---- its own memory is bad ---- */
+
+/* No later start may believe what can no longer be kept true. Line by line, so that the bad one costs no other; twice,
+   for on devdax the kernel speaks of poison once and then lets stores through. */
+static void supers_wipe(struct keep *k)
+{
+  for (unsigned again = 0; again < 2; again++)
+    for (uint64_t off = 0; off < 2 * KEEP_SUPER_STEP; off += CACHE_LINE)
+      (void)keep_store(k, off, NULL, CACHE_LINE);
+}
+
+void keep_give_up(struct keep *k)
+{
+  LOCKED(&k->fate);
+  if (k->lost)
+    return;
+  supers_wipe(k);
+  state_publish(&k->lost, 1);
+}
+
+/* How a change of the directory ends. Once it is given up changes are still tried, for other hosts read its lines, but
+   nobody leans on them. */
+static int settled(struct keep *k, int rc)
+{
+  if (UNLIKELY(rc == -EHWPOISON))
+    keep_give_up(k);
+  return UNLIKELY(state_see(&k->lost)) ? -EHWPOISON : rc;
+}
+
+int keep_holds(struct keep *k)
+{
+  struct keep_super s;
+  int rc = keep_load(k, k->generation % 2 * KEEP_SUPER_STEP, &s, sizeof s);
+  if (rc == 0 && (!super_whole(&s) || s.generation != k->generation))
+    rc = -EHWPOISON; /* an earlier worker gave it up */
+  return settled(k, rc);
+}
+
+static void keep_init(struct keep *k, const struct keep *from)
+{
+  *k = *from;
+  pthread_mutex_init(&k->lock, NULL);
+  pthread_mutex_init(&k->fate, NULL);
+}
+
 int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
               bool lines, const char *path, struct err *e)
 {
@@ -124,10 +174,13 @@ int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const c
                    .lines = lines,
                    .flush = flush};
   struct keep_super s[2], *have = NULL;
+  static const char no_memory[] = "no memory behind its directory: unplugged, or the file was cut";
+  static const char bad_memory[] = "the memory of its directory is bad: set keep: no, or use another device";
   bool ours = false;
   for (unsigned i = 0; i < 2; i++) {
-    if (keep_load(&o, i * KEEP_SUPER_STEP, &s[i], sizeof s[i]))
-      return err_set(e, -EIO, "%s: the memory of its directory is bad: set keep: no, or use another device", path);
+    int rc = keep_load(&o, i * KEEP_SUPER_STEP, &s[i], sizeof s[i]);
+    if (rc)
+      return err_set(e, rc, "%s: %s", path, rc == -EIO ? no_memory : bad_memory);
     ours |= super_ours(&s[i]);
     if (super_whole(&s[i]) && (!have || s[i].generation > have->generation))
       have = &s[i];
@@ -149,10 +202,10 @@ int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const c
   if (strcmp(have->owner, want.owner))
     return err_set(e, -EINVAL, "%s: it belongs to %s%s, not to %s: set owner back; %s", path,
                    have->owner[0] ? "tenant " : "the published", have->owner, owner[0] ? owner : "the published", anew);
-  if (super_store(&o, owner))
-    return err_set(e, -EIO, "%s: the memory of its directory is bad: set keep: no, or use another device", path);
-  pthread_mutex_init(&o.lock, NULL);
-  *k = o;
+  int rc = super_store(&o, owner);
+  if (rc)
+    return err_set(e, rc, "%s: %s", path, rc == -EIO ? no_memory : bad_memory);
+  keep_init(k, &o);
   return 0;
 }
 
@@ -166,11 +219,11 @@ int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const
                    .generation = 1,
                    .lines = lines,
                    .flush = flush};
-  if (keep_store(&o, 0, NULL, o.own * unit) || super_store(&o, owner))
-    return -EIO;
-  pthread_mutex_init(&o.lock, NULL);
-  *k = o;
-  return 0;
+  int rc = keep_store(&o, 0, NULL, o.own * unit);
+  rc = rc ? rc : super_store(&o, owner);
+  if (rc == 0)
+    keep_init(k, &o);
+  return rc;
 }
 
 /* ---- slabs and cells ---- */
@@ -208,11 +261,10 @@ int keep_forget(struct keep *k, const struct slab_mem *mem)
 {
   uint64_t units = mem->bytes / k->unit;
   /* lines before all, then headers: without one nobody looks at entries */
-  if (k->lines && keep_store(k, line_off(k, mem, 0), NULL, cells_of(k, mem) * CACHE_LINE))
-    return -EIO;
+  int lines = k->lines ? keep_store(k, line_off(k, mem, 0), NULL, cells_of(k, mem) * CACHE_LINE) : 0;
   int rc = keep_store(k, keep_slab_off(unit_of(k, mem)), NULL, units * sizeof(struct keep_slab));
   int rc2 = keep_store(k, cell_off(k, mem, 0), NULL, cells_of(k, mem) * sizeof(struct index_cell));
-  return rc ? rc : rc2;
+  return settled(k, lines ? lines : rc ? rc : rc2);
 }
 
 int keep_index_slab(struct keep *k, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots, const char *tenant,
@@ -238,7 +290,7 @@ int keep_index_slab(struct keep *k, const struct slab_mem *mem, uint64_t slot_by
   if (rc)
     return rc;
   h.crc = crc32c(0, &h, offsetof(struct keep_slab, crc));
-  return keep_store(k, keep_slab_off(h.unit), &h, sizeof h);
+  return settled(k, keep_store(k, keep_slab_off(h.unit), &h, sizeof h));
 }
 
 /* The payload and the entry are out: now the line that says so. */
@@ -259,25 +311,26 @@ int keep_index_put(struct keep *k, const struct slab_mem *mem, uint32_t slot, co
   struct keep_slab h;
   int rc = keep_load(k, keep_slab_off(unit_of(k, mem)), &h, sizeof h);
   if (rc)
-    return rc;
+    return settled(k, rc);
   if (h.magic != KEEP_SLAB_MAGIC || h.unit != unit_of(k, mem) || slot >= h.slots || slot >= cells_of(k, mem) ||
       e->len > h.slot_bytes || !range_inside(slot * h.slot_bytes, h.slot_bytes, mem->bytes))
-    return -EINVAL;
+    return settled(k, -EINVAL);
   /* an entry never names bytes that are not there yet */
   if (k->flush && keep_flush(k->flush, (char *)mem->base + slot * h.slot_bytes, e->len, false))
     return -EIO;
   struct index_cell c;
   entry_write(&c, KEEP_CELL_MAGIC, slot, h.seed, e);
   rc = keep_store(k, cell_off(k, mem, slot), &c, sizeof c);
-  return rc || !k->lines ? rc : line_put(k, mem, slot, slot * h.slot_bytes, e);
+  return settled(k, rc || !k->lines ? rc : line_put(k, mem, slot, slot * h.slot_bytes, e));
 }
 
 void keep_index_del(struct keep *k, const struct slab_mem *mem, uint32_t slot)
 {
-  if (slot < cells_of(k, mem) && k->lines)
-    (void)keep_store(k, line_off(k, mem, slot), NULL, CACHE_LINE);
-  if (slot < cells_of(k, mem))
-    (void)keep_store(k, cell_off(k, mem, slot), NULL, sizeof(struct index_cell));
+  if (slot >= cells_of(k, mem))
+    return;
+  int line = k->lines ? keep_store(k, line_off(k, mem, slot), NULL, CACHE_LINE) : 0;
+  int rc = keep_store(k, cell_off(k, mem, slot), NULL, sizeof(struct index_cell));
+  (void)settled(k, line ? line : rc); /* the next one that can say so says so */
 }
 
 int keep_index_bad(struct keep *k, uint64_t dev_off, uint64_t len, bool proven)
@@ -304,5 +357,5 @@ int keep_index_bad(struct keep *k, uint64_t dev_off, uint64_t len, bool proven)
   b.off = dev_off;
   b.len = len;
   b.crc = crc32c(0, &b, offsetof(struct keep_bad, crc));
-  return keep_store(k, keep_bad_off((uint64_t)place), &b, sizeof b);
+  return settled(k, keep_store(k, keep_bad_off((uint64_t)place), &b, sizeof b));
 }

@@ -25,15 +25,23 @@ static bool slab_valid(const struct keep *k, const struct keep_slab *h, uint64_t
   return entry_owner_valid(h->tenant, h->agent, h->scope);
 }
 
-static int scan_cells(const struct keep *k, const struct keep_slab *h, const struct slab_mem *mem,
+/* What cannot be read is skipped, and if that is because it is bad, the whole of it is given up. */
+static bool load(struct keep *k, uint64_t off, void *to, size_t n, uint64_t *skipped)
+{
+  int rc = keep_load(k, off, to, n);
+  if (rc == -EHWPOISON)
+    keep_give_up(k);
+  *skipped += rc != 0;
+  return rc == 0;
+}
+
+static int scan_cells(struct keep *k, const struct keep_slab *h, const struct slab_mem *mem,
                       const struct index_visitor *v, uint64_t *skipped)
 {
   for (uint32_t slot = 0; slot < h->slots; slot++) {
     struct index_cell c;
-    if (keep_load(k, keep_cell_off(k->units, k->unit, h->unit, slot), &c, sizeof c)) {
-      ++*skipped;
+    if (!load(k, keep_cell_off(k->units, k->unit, h->unit, slot), &c, sizeof c, skipped))
       continue;
-    }
     if (!c.magic)
       continue;
     if (!entry_valid(&c, KEEP_CELL_MAGIC, slot, h->seed, h->slot_bytes)) {
@@ -49,14 +57,12 @@ static int scan_cells(const struct keep *k, const struct keep_slab *h, const str
   return 0;
 }
 
-int keep_scan_bad(const struct keep *k, const struct index_visitor *v, uint64_t *skipped)
+int keep_scan_bad(struct keep *k, const struct index_visitor *v, uint64_t *skipped)
 {
   for (uint64_t i = 0; i < KEEP_BAD_ROWS && v->bad; i++) {
     struct keep_bad b;
-    if (keep_load(k, keep_bad_off(i), &b, sizeof b)) {
-      ++*skipped;
+    if (!load(k, keep_bad_off(i), &b, sizeof b, skipped))
       continue;
-    }
     if (!b.magic)
       continue;
     if (b.magic != KEEP_BAD_MAGIC || b.crc != crc32c(0, &b, offsetof(struct keep_bad, crc)) || b.proven > 1 || !b.len ||
@@ -77,10 +83,8 @@ int keep_scan(struct keep *k, const struct keep_place *place, const struct index
   int rc = keep_scan_bad(k, v, &skipped);
   for (uint64_t unit = k->own; rc == 0 && unit < k->units; unit++) {
     struct keep_slab h;
-    if (keep_load(k, keep_slab_off(unit), &h, sizeof h)) {
-      skipped++;
+    if (!load(k, keep_slab_off(unit), &h, sizeof h, &skipped))
       continue;
-    }
     if (!h.magic)
       continue;
     struct slab_mem mem = {.bytes = h.units * k->unit, .dev_off = unit * k->unit, .fd = -1, .unit = (uint32_t)unit};
@@ -94,5 +98,5 @@ int keep_scan(struct keep *k, const struct keep_place *place, const struct index
   }
   if (rc == 0)
     *ret_skipped = skipped;
-  return rc;
+  return rc ? rc : keep_holds(k);
 }

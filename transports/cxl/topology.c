@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "transports/cxl/media.h"
+
+int topology_poison_lists(struct err *e)
+{
+  return media_offered(&media_kernel, e);
+}
+
 #ifdef HAVE_CXL
 #include <cxl/libcxl.h>
 

@@ -151,6 +151,11 @@ static int fault_index_bad(struct dev *dev, uint64_t dev_off, uint64_t len, bool
   struct dev *inner = fault_of(dev)->inner;
   return inner->cold->index_bad(inner, dev_off, len, proven);
 }
+static int fault_index_met(struct dev *dev, uintptr_t addr, uint64_t unit)
+{
+  struct dev *inner = fault_of(dev)->inner;
+  return inner->cold->index_met(inner, addr, unit);
+}
 static int fault_detach(struct dev *dev)
 {
   struct fault_dev *f = fault_of(dev);
@@ -197,6 +202,7 @@ static const struct transport_cold fault_cold = {
     .index_del = fault_index_del,
     .index_scan = fault_index_scan,
     .index_bad = fault_index_bad,
+    .index_met = fault_index_met,
     .detach = fault_detach,
     .paths = fault_paths,
     .memory_add = fault_memory_add,

@@ -75,12 +75,19 @@ void fault_slab_made(struct fault_dev *f, const struct slab_mem *mem)
 {
   LOCKED(&f->lock);
   uint32_t nr = f->slabs_made++;
-  for (uint32_t i = 0; i < f->script.places; i++)
-    if (f->script.place[i].slab == nr) {
-      f->place[i].made = true;
-      f->place[i].mem = *mem;
-      place_try(f, i, stat_read(&f->taken));
-    }
+  for (uint32_t i = 0; i < f->script.places; i++) {
+    const struct script_place *p = &f->script.place[i];
+    /* the directory is what lies before all slabs of a device that is mapped whole */
+    bool before = p->directory && !f->place[i].made && f->dev.caps.persistent && mem->base && mem->dev_off;
+    if (p->directory ? !before : p->slab != nr)
+      continue;
+    f->place[i].made = true;
+    f->place[i].mem = *mem;
+    if (before)
+      f->place[i].mem = (struct slab_mem){
+          .base = (char *)mem->base - mem->dev_off, .bytes = mem->dev_off, .fd = -1, .unit = UINT32_MAX};
+    place_try(f, i, stat_read(&f->taken));
+  }
 }
 
 static void forget(struct fault_dev *f, uint32_t i)

@@ -143,10 +143,12 @@ static bool take_source(struct cursor *c, struct script *s)
 static bool take_place(struct cursor *c, struct script *s, bool early)
 {
   struct script_place p = {.early = early};
-  uint64_t n;
-  if (s->places == SCRIPT_PLACES_MAX || !number(c, UINT32_MAX, &n) || !eat(c, ':') || !bytes(c, &p.off))
+  uint64_t n = 0;
+  p.directory = eat(c, 'd');
+  if (s->places == SCRIPT_PLACES_MAX || (!p.directory && !number(c, UINT32_MAX, &n)) || !eat(c, ':') ||
+      !bytes(c, &p.off))
     return false;
-  p.slab = (uint32_t)n;
+  p.slab = p.directory ? UINT32_MAX : (uint32_t)n;
   if (eat(c, '@') && !number(c, UINT64_MAX / 16, &p.after))
     return false;
   s->place[s->places++] = p;
@@ -178,8 +180,8 @@ static const struct {
     {"delay", "A/B:N or A/B:Nms, N in 1..60000", take_delay},
     {"reorder", "A/B", take_reorder},
     {"drop", "A/B or A/B:Nms, N in 1..60000", take_drop},
-    {"poison", "A/B, A/BxN, SLAB:OFF or SLAB:OFF@N, at most 16 places", take_poison},
-    {"early", "SLAB:OFF or SLAB:OFF@N, at most 16 places", take_early},
+    {"poison", "A/B, A/BxN, SLAB:OFF or SLAB:OFF@N (SLAB d: the directory), at most 16 places", take_poison},
+    {"early", "SLAB:OFF or SLAB:OFF@N (SLAB d: the directory), at most 16 places", take_early},
     {"source", "A/B or A/BxN", take_source},
     {"unit", "BYTES, a power of two in 4K..1024M", take_unit},
 };

@@ -9,8 +9,8 @@
  *   reorder=A/B        its end is told after the next one's
  *   drop=A/B[:Nms]     its end is lost, and told at a deadline after all (2000ms)
  *   poison=SLAB:OFF[@N] the unit around byte OFF of the SLAB-th slab made (0: the first) is bad, once N xfers were
- * taken
- *                      (@0, the default: from the start); up to 16 of these and the next
+ *                      taken (@0, the default: from the start); up to 16 of these and the next. SLAB d: the directory
+ *                      that a mapped device keeps, from its first byte on, once there is a slab
  *   poison=A/B[xN]     the place that A of B reads begin in goes bad under them; N: at most so many in all
  *   early=SLAB:OFF[@N] as poison=, and the thread that is at it is told as the kernel tells it early (BUS_MCEERR_AO)
  *   source=A/B[xN]     the memory that A of B writes are read from goes bad under them: an engine's own, most often
@@ -37,7 +37,7 @@ struct chance {
 struct script_place {
   uint32_t slab;
   uint64_t off, after;
-  bool early;
+  bool early, directory;
 };
 struct script {
   uint64_t seed;

@@ -318,6 +318,7 @@ static const struct transport_cold file_cold = {
     .index_del = file_index_del,
     .index_scan = file_index_scan,
     .index_bad = stub_index_bad,
+    .index_met = stub_index_met,
     .detach = stub_detach,
     .paths = stub_paths,
     .memory_add = stub_memory_add,

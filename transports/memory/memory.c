@@ -148,6 +148,7 @@ static const struct transport_cold memory_cold = {
     .index_del = stub_index_del,
     .index_scan = stub_index_scan,
     .index_bad = stub_index_bad,
+    .index_met = stub_index_met,
     .detach = stub_detach,
     .paths = stub_paths,
     .memory_add = stub_memory_add,

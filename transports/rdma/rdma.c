@@ -37,8 +37,8 @@ static int rdma_check(const struct dev_config *cfg, struct err *e)
 {
   if (!cfg->path || !*cfg->path)
     return err_set(e, -EINVAL, "pool %s: set the peer's address", cfg->name);
-  if (cfg->lanes < 1 || cfg->lanes > 64 || cfg->depth < 1 || cfg->depth > 1024)
-    return err_set(e, -EINVAL, "pool %s: %u lanes of depth %u: need 1..64 and 1..1024", cfg->name, cfg->lanes,
+  if (cfg->lanes < 1 || cfg->lanes > DEV_LANES_MAX || cfg->depth < 1 || cfg->depth > 1024)
+    return err_set(e, -EINVAL, "pool %s: %u lanes of depth %u: need 1..65 and 1..1024", cfg->name, cfg->lanes,
                    cfg->depth);
   if (cfg->capacity > WIRE_CELL_MAX)
     return err_set(e, -EINVAL, "pool %s: capacity %llu is more than %llu", cfg->name, (unsigned long long)cfg->capacity,
@@ -306,6 +306,7 @@ static const struct transport_cold rdma_cold = {
     .index_del = stub_index_del,
     .index_scan = stub_index_scan,
     .index_bad = stub_index_bad,
+    .index_met = stub_index_met,
     .detach = stub_detach,
     .paths = rdma_paths,
     .memory_add = rdma_memory_add,

@@ -14,6 +14,7 @@
 extern "C" {
 #include "transports/cxl/bad.h"
 #include "transports/cxl/dax.h"
+#include "transports/cxl/media.h"
 }
 
 class Cxl : public ::testing::Test {
@@ -253,4 +254,120 @@ TEST_F(DaxBad, UnitsWithABadByteAreLeftOutOnce)
     got.insert(at);
   EXPECT_EQ((std::set<uint64_t>{2, 5, 6, 7}), got);
   extent_map_deinit(&m);
+}
+
+// CXL devices' own lists of bad memory: a bus, a device on it, and what the trace would say.
+class Media : public ::testing::Test {
+protected:
+  Scratch dir;
+  std::string bus = dir.path + "/bus", trace = dir.path + "/trace", dev = dir.path + "/platform/region0/dax_region0/dax0.0";
+  std::string mine = trace + "/instances/dray-" + std::to_string(getpid());
+  struct media_paths paths = {bus.c_str(), trace.c_str()};
+  struct err e = {};
+  struct media_list list = {};
+  std::vector<struct dax_bad> bad = std::vector<struct dax_bad>(8);
+  void SetUp() override
+  {
+    for (auto &d : {bus + "/mem0", bus + "/mem1", bus + "/region0", trace + "/events/cxl/cxl_poison",
+                    mine + "/events/cxl/cxl_poison", dev})
+      std::filesystem::create_directories(d);
+    symlink("../../bus/cxl", (dir.path + "/platform/region0/subsystem").c_str());
+    for (auto &f : {bus + "/mem0/trigger_poison_list", bus + "/mem1/trigger_poison_list",
+                    mine + "/events/cxl/cxl_poison/enable", mine + "/buffer_size_kb"})
+      Set(f, "");
+    Set(dev + "/resource", "0x310000000");
+    Trace({});
+  }
+  static void Set(const std::string &file, const std::string &text) { std::ofstream(file) << text << "\n"; }
+  static std::string Event(const std::string &hpa, const std::string &len, const std::string &more = "flags=")
+  {
+    return "     drayd-83  [000] ..... 12.5: cxl_poison: memdev=mem0 host=0000:0d:00.0 serial=0 trace_type=List region=region0 "
+           "region_uuid=dead hpa=" + hpa + " dpa=0x400000 dpa_length=" + len + " source=Internal " + more + " overflow_time=0\n";
+  }
+  void Trace(const std::vector<std::string> &events, const std::string &count = "2/2")
+  {
+    std::ofstream f(mine + "/trace");
+    f << "# tracer: nop\n#\n# entries-in-buffer/entries-written: " << count << "   #P:2\n";
+    for (auto &x : events)
+      f << x;
+  }
+  int Read(uint32_t room = 8, uint64_t size = 64 << 20)
+  {
+    list = {};
+    return media_bad_ranges(&paths, dev.c_str(), size, &e, bad.data(), room, &list);
+  }
+};
+
+TEST_F(Media, AddressesOfTheListsBecomeBytesOfTheDevice)
+{
+  Trace({Event("0x310400000", "0x40"), Event("0x30fffffc0", "0x80"), Event("0x320000000", "0x40"),
+         "x-1 [000] 1.0: cxl_poison: memdev=mem0 trace_type=Inject region=region0 hpa=0x310000000 dpa=0x0 dpa_length=0x40\n",
+         "x-1 [000] 1.0: cxl_general_media: memdev=mem0 hpa=310000000\n"});
+  ASSERT_EQ(2, Read()) << e.text;
+  EXPECT_EQ(4u << 20, bad[0].off);
+  EXPECT_EQ(64u, bad[0].len);
+  EXPECT_EQ(0u, bad[1].off);
+  EXPECT_EQ(64u, bad[1].len) << "the part that lies in the device";
+  EXPECT_EQ(2u, list.asked);
+  EXPECT_EQ(3u, list.records) << "one of them lies elsewhere, and what was injected is no list";
+  EXPECT_EQ(0u, list.homeless);
+  EXPECT_FALSE(list.cut);
+  std::string said;
+  std::ifstream(bus + "/mem1/trigger_poison_list") >> said;
+  EXPECT_EQ("1", said) << "each device was asked";
+}
+TEST_F(Media, AnEmptyListIsAnAnswerAndACutOneSaysSo)
+{
+  EXPECT_EQ(0, Read()) << e.text;
+  EXPECT_EQ(2u, list.asked);
+  Trace({Event("0x310400000", "0x40", "flags=Overflow")});
+  EXPECT_EQ(1, Read());
+  EXPECT_TRUE(list.cut);
+  Trace({Event("0x310400000", "0x40")}, "1/9");
+  EXPECT_EQ(1, Read());
+  EXPECT_TRUE(list.cut) << "the kernel's buffer overran";
+  Trace({Event("0x310400000", "0x40"), Event("0x310500000", "0x40")});
+  EXPECT_EQ(1, Read(1));
+  EXPECT_TRUE(list.cut) << "no room";
+  Trace({Event("0xffffffffffffffff", "0x40")});
+  EXPECT_EQ(0, Read());
+  EXPECT_EQ(1u, list.homeless);
+}
+TEST_F(Media, ARecordOfInterleavedDevicesReachesAsFarAsItsGranules)
+{
+  Set(bus + "/region0/interleave_ways", "2");
+  Set(bus + "/region0/interleave_granularity", "256");
+  Trace({Event("0x310000040", "0x40"), Event("0x310000080", "0x100")});
+  ASSERT_EQ(2, Read());
+  EXPECT_EQ(64u, bad[0].len) << "within one granule";
+  EXPECT_EQ(1024u, bad[1].len) << "two granules of two devices";
+}
+TEST_F(Media, WhatIsAbsentIsNamed)
+{
+  std::filesystem::remove(bus + "/mem1/trigger_poison_list");
+  EXPECT_EQ(-ENOTSUP, Read());
+  EXPECT_NE(nullptr, strstr(e.text, "mem1 has no trigger_poison_list: a kernel before 6.4")) << e.text;
+  Set(bus + "/mem1/trigger_poison_list", "");
+  std::filesystem::remove_all(trace + "/events/cxl");
+  EXPECT_EQ(-ENOTSUP, Read());
+  EXPECT_NE(nullptr, strstr(e.text, "cxl/cxl_poison")) << e.text;
+  std::filesystem::remove_all(trace);
+  EXPECT_EQ(-ENOTSUP, Read());
+  EXPECT_NE(nullptr, strstr(e.text, "mount -t tracefs")) << e.text;
+  std::filesystem::remove_all(bus);
+  EXPECT_EQ(-ENOTSUP, Read()) << "a device on CXL memory that nobody shows";
+  EXPECT_EQ(-ENOENT, media_offered(&paths, &e));
+  std::filesystem::remove(dir.path + "/platform/region0/subsystem");
+  EXPECT_EQ(-ENOENT, Read()) << "not on CXL memory: no list to miss";
+}
+TEST_F(Media, AnEventThatIsNoneIsRefused)
+{
+  for (auto &x : {Event("0x310400000", "0"), Event("0x310400000", "-1"), Event("0x310400000", "0xffffffffffffffff"),
+                  Event("0xfffffffffffffff0", "0x40")}) {
+    Trace({x});
+    EXPECT_EQ(-EINVAL, Read()) << x;
+  }
+  Trace({Event("soon", "0x40")});
+  EXPECT_EQ(0, Read());
+  EXPECT_EQ(1u, list.homeless);
 }

@@ -15,8 +15,11 @@ extern "C" {
 #include <dray/types.h>
 
 #include "base/crc.h"
+#include "tests/unit/transports/keep_bad.h"
+#include "transports/cxl/keep.h"
 #include "transports/cxl/keep_format.h"
 #include "transports/cxl/share.h"
+#include "transports/fault/inject.h"
 #include "transports/transport.h"
 }
 
@@ -386,4 +389,135 @@ TEST_F(Share, WithoutADirectoryOrLinesItIsRefused)
   cfg_.keep = DEV_KEEP_NO;
   EXPECT_EQ(-EINVAL, Open());
   EXPECT_NE(std::string::npos, Text().find("set keep: yes")) << Text();
+}
+
+/* ---- its own memory goes bad ---- */
+
+namespace {
+/* Poisons a piece of the device's directory in the transport's own mapping. */
+#define POISON_DIRECTORY(mem, off, len)                                                                                \
+  do {                                                                                                                 \
+    char *base_ = static_cast<char *>((mem).base) - (mem).dev_off;                                                     \
+    int r_ = inject_poison(base_ + (off), len, 4096);                                                                  \
+    if (r_ == -ENOTSUP)                                                                                                \
+      GTEST_SKIP() << "this kernel has no UFFDIO_POISON (6.6)";                                                        \
+    ASSERT_EQ(0, r_);                                                                                                  \
+  } while (0)
+} // namespace
+
+TEST_F(Keep, ABadDirectoryServesOnSaysSoAndIsNotBelievedLater)
+{
+  ASSERT_EQ(0, Open()) << Text();
+  struct slab_mem m = Slab();
+  auto b = Bytes(1, kSlot);
+  Put(m, 0, 1, b.data(), kSlot, 1);
+  /* the page of the entries, not that of the superblocks */
+  uint64_t entries = keep_cell_off(kBytes / (2 * kMiB), 2 * kMiB, m.dev_off / (2 * kMiB), 0) & ~4095ull;
+  POISON_DIRECTORY(m, entries, 4096);
+  struct index_entry e = Entry(2, kSlot, 2, crc32c(0, b.data(), kSlot));
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_put(dev_, &m, 1, &e));
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_put(dev_, &m, 2, &e)) << "from then on";
+  dev_->cold->index_del(dev_, &m, 0);
+  struct slab_mem n = {};
+  EXPECT_EQ(0, dev_->cold->slab_add(dev_, 2 * kMiB, &err_, &n)) << "it serves " << Text();
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_slab(dev_, &n, kSlot, 32, "red", "a", DRAY_SCOPE_TENANT));
+  struct xfer_vec v = {b.data(), kSlot};
+  struct xfer x = {};
+  x.op = XFER_WRITE;
+  x.slab = &n;
+  x.vec = &v;
+  x.nvec = 1;
+  x.bytes = kSlot;
+  struct xfer_done done;
+  ASSERT_EQ(0, dev_->hot->submit(dev_, 0, &x));
+  ASSERT_EQ(1u, dev_->hot->poll(dev_, 0, &done, 1));
+  EXPECT_EQ(XFER_OK, done.status);
+  for (unsigned i = 0; i < 2; i++)
+    EXPECT_NE(0, memcmp(Super(i)->magic, KEEP_MAGIC, 7)) << "a later start would believe it";
+  /* a worker that comes after it, in the same mover, believes it no more either */
+  struct index_visitor none = {};
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_scan(dev_, &none, &skipped_));
+  inject_forget(static_cast<char *>(m.base) - m.dev_off, kBytes);
+  ASSERT_EQ(0, Open()) << Text();
+  EXPECT_TRUE(Scan().cells.empty()) << "a cell that was dropped could have come back";
+}
+
+TEST_F(Keep, ABadPageThatIsReadAtStartIsSkippedAndGivesItUp)
+{
+  ASSERT_EQ(0, Open()) << Text();
+  struct slab_mem m = Slab(), n = Slab();
+  auto b = Bytes(1, kSlot);
+  Put(m, 0, 1, b.data(), kSlot, 1);
+  Put(n, 0, 2, b.data(), kSlot, 2);
+  ASSERT_EQ(0, Open()) << Text();
+  /* the mapping of this opening is where the scan will look: found by the slab that is there */
+  Seen s = Scan();
+  ASSERT_EQ(2u, s.slabs.size());
+  uint64_t entries = keep_cell_off(kBytes / (2 * kMiB), 2 * kMiB, m.dev_off / (2 * kMiB), 0) & ~4095ull;
+  POISON_DIRECTORY(s.slabs[0], entries, 4096);
+  struct index_visitor v = {};
+  std::vector<struct slab_mem> again;
+  v.ctx = &again;
+  v.slab = [](void *c, const struct slab_mem *at, uint64_t, uint32_t, const char *, const char *, uint8_t) {
+    static_cast<std::vector<struct slab_mem> *>(c)->push_back(*at);
+    return 0;
+  };
+  v.cell = [](void *, const struct slab_mem *, uint32_t, const struct index_entry *) { return 0; };
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_scan(dev_, &v, &skipped_));
+  EXPECT_EQ(2u, again.size());
+  EXPECT_GT(skipped_, 0u);
+  inject_forget(static_cast<char *>(s.slabs[0].base) - s.slabs[0].dev_off, kBytes);
+}
+
+TEST_F(Keep, EarlyNewsOfItIsKnownByItsAddress)
+{
+  ASSERT_EQ(0, Open()) << Text();
+  struct slab_mem m = Slab();
+  uintptr_t base = reinterpret_cast<uintptr_t>(m.base) - m.dev_off;
+  EXPECT_EQ(0, dev_->cold->index_met(dev_, reinterpret_cast<uintptr_t>(m.base) + 4096, 4096)) << "a slab's own";
+  EXPECT_EQ(0, dev_->cold->index_met(dev_, base - 1, 1));
+  EXPECT_EQ(0, dev_->cold->index_met(dev_, base, 3)) << "a unit that is none";
+  struct index_entry e = Entry(2, kSlot, 2, 0);
+  EXPECT_EQ(0, dev_->cold->index_put(dev_, &m, 1, &e));
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_met(dev_, base + 8192, 4096));
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_put(dev_, &m, 1, &e));
+}
+
+TEST_F(Keep, ABadSuperblockIsToldFromMissingMemoryAndFromDamage)
+{
+  ASSERT_EQ(0, Open()) << Text();
+  Close();
+  char *p = static_cast<char *>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, open(path_.c_str(), O_RDWR), 0));
+  ASSERT_NE(MAP_FAILED, static_cast<void *>(p));
+  struct keep k = {};
+  int r = inject_poison(p, 4096, 4096);
+  if (r == -ENOTSUP)
+    GTEST_SKIP() << "this kernel has no UFFDIO_POISON (6.6)";
+  ASSERT_EQ(0, r);
+  EXPECT_EQ(-EHWPOISON, keep_open(&k, p, 2 * kMiB, kBytes / (2 * kMiB), "red", FLUSH_NONE, false, "here", &err_));
+  EXPECT_NE(std::string::npos, Text().find("memory of its directory is bad")) << Text();
+  EXPECT_EQ(-EHWPOISON, keep_format(&k, p, 2 * kMiB, kBytes / (2 * kMiB), "red", FLUSH_NONE, false));
+  EXPECT_EQ(nullptr, k.base);
+  inject_forget(p, kBytes);
+  ASSERT_EQ(0, truncate(path_.c_str(), 0));
+  EXPECT_EQ(-EIO, keep_open(&k, p, 2 * kMiB, kBytes / (2 * kMiB), "red", FLUSH_NONE, false, "here", &err_));
+  EXPECT_NE(std::string::npos, Text().find("no memory behind")) << Text();
+  munmap(p, kBytes);
+}
+
+TEST_F(Keep, ATierWhoseDirectoryIsKnownToBeBadServesWithoutAndSaysSo)
+{
+  struct dev_caps caps;
+  bool keeps = true;
+  raw_[5 * kMiB] = 'x';
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, &err_, &caps, &keeps)) << Text();
+  EXPECT_FALSE(keeps);
+  EXPECT_FALSE(caps.persistent);
+  EXPECT_NE(nullptr, strstr(caps.note, "nothing on it outlives this mover")) << caps.note;
+  EXPECT_EQ(0, raw_[5 * kMiB]) << "whose it was cannot be told: wiped";
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 6 * kMiB, &err_, &caps, &keeps)) << Text();
+  EXPECT_TRUE(keeps) << "bad memory elsewhere is another matter";
+  cfg_.coherence = DEV_SOFTWARE;
+  EXPECT_EQ(-EHWPOISON, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, &err_, &caps, &keeps));
+  EXPECT_NE(std::string::npos, Text().find("coherence: software")) << Text();
 }

@@ -75,7 +75,7 @@ TEST_F(Memory, LanesOutOfRangeAreRefused)
 {
   cfg.lanes = 0;
   EXPECT_EQ(-EINVAL, Open());
-  cfg.lanes = 65;
+  cfg.lanes = DEV_LANES_MAX + 1;
   EXPECT_EQ(-EINVAL, Open());
   EXPECT_EQ(nullptr, d);
 }

@@ -57,6 +57,11 @@ TEST(Script, EveryItemIsUnderstood)
   EXPECT_EQ(2u, s.source.b);
   EXPECT_EQ(2u << 20, s.unit);
   EXPECT_TRUE(script_holds(&s));
+  ASSERT_EQ(0, Parse("poison=d:36K@3 early=d:0", &s));
+  ASSERT_EQ(2u, s.places);
+  EXPECT_TRUE(s.place[0].directory && s.place[1].directory && s.place[1].early);
+  EXPECT_EQ(36u << 10, s.place[0].off);
+  EXPECT_EQ(3u, s.place[0].after);
   ASSERT_EQ(0, Parse("drop=1/1 delay=1/1:40ms fail=ENOSPC:0/5", &s));
   EXPECT_EQ(2000u, s.drop_ms);
   EXPECT_EQ(40u, s.delay_ms);
@@ -67,7 +72,7 @@ TEST(Script, WhatIsNoneIsRefusedWithTheItemAndTheForm)
   const char *bad[] = {"x", "fail", "fail=", "fail=EIO", "fail=EIO:", "fail=EIO:1", "fail=EIO:1/0", "fail=EIO:2/1",
                        "fail=EPERM:1/2", "fail=EIO:1/2x", "fail=1/2", "short=-1/2", "short=1/2/3", "short=1 /2",
                        "short=1/99999999999", "delay=1/2", "delay=1/2:", "delay=1/2:0", "delay=1/2:3s", "delay=1/2:3m",
-                       "delay=1/2:99999999", "drop=1/2:3", "drop=1/2:0ms", "reorder=1", "poison=1", "poison=1:",
+                       "delay=1/2:99999999", "drop=1/2:3", "drop=1/2:0ms", "reorder=1", "poison=1", "poison=1:", "poison=d", "poison=d:", "poison=dd:1", "early=d1:1",
                        "poison=:1", "poison=1:2@", "poison=1:2K@x", "poison=1/2x", "poison=1/2x0", "poison=1:2G",
                        "source=1:2", "early=1/2", "early=1", "unit=3K", "unit=2K", "unit=0", "unit=2048M", "seed=", "seed=99999999999999999999",
                        "seed=1 seed=2", "short=1/2 short=1/2", "SEED=1", "seed=1,short=1/2", "seed =1", "=1", "=",

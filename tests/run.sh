@@ -102,7 +102,7 @@ if [ $quick = 0 ]; then
 
   say "TSan: the mover's internals and a mover at work"
   targets="mover/drayd cli/dray tests/unit/store/store_test tests/unit/mover/mover-span tests/unit/mover/mover-config
-    tests/unit/mover/mover-units tests/unit/mover/mover-config_diff tests/unit/mover/mover-quota_config tests/integration/integration-data tests/integration/integration-order tests/integration/integration-life
+    tests/unit/mover/mover-units tests/unit/mover/mover-config_diff tests/unit/mover/mover-peer_pick tests/unit/mover/mover-quota_config tests/integration/integration-data tests/integration/integration-order tests/integration/integration-life
     tests/integration/integration-copy tests/integration/integration-poison" \
     build "$B/tsan" clang clang++ --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
   TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/tests/tsan.supp" run "$B/tsan" --suite tsan -t 4

@@ -25,7 +25,7 @@ void stub_index_del(struct dev *d, const struct slab_mem *mem, uint32_t slot);
 int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
 int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
 int stub_detach(struct dev *d);
-int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
+int stub_paths(struct dev *d, struct dev_paths *ret_paths);
 
 /* Before start and after stop. */
 extern const struct transport_hot hot_dummy;

@@ -86,6 +86,25 @@ struct dev_caps {
   char note[160]; /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
 };
 
+/* How one gets to a device on another machine, and what went that way. */
+enum dev_reach {
+  DEV_TRYING = 1, /* lost a moment ago, or not spoken to yet */
+  DEV_OPEN = 2,   /* it answers */
+  DEV_DOWN = 3,   /* it does not */
+};
+struct dev_paths {
+  uint32_t open, all;   /* ways there; open ones */
+  uint32_t gen;         /* rises when what was there is lost (its slabs answer PEER_STALE) */
+  uint8_t reach;        /* enum dev_reach */
+  const char *why;      /* the last connection was lost for, or did not come about; static text, NULL: none was */
+  uint32_t epoch;       /* the peer's, as it last said; 0: it never did */
+  uint64_t dials, lost; /* connections begun in all, the asking one's and data; lost: how often the asking one was */
+  uint32_t backoff_ms;  /* until it is tried again; 0: it is not waited for */
+  uint64_t asked, answer_ns;         /* questions answered; a running mean of how long that took */
+  uint64_t ops[2], bytes[2], failed; /* xfers that ended: [0] read, [1] written; failed ones count there only */
+  uint64_t latency_ns, bytes_per_s;  /* running means: of an xfer, taken to done; of a busy lane. 0: none yet */
+};
+
 /* One slab's memory. Made by slab_add, owned by the caller until slab_del. */
 struct slab_mem {
   uint64_t bytes;
@@ -165,9 +184,8 @@ struct transport_cold {
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing
      that could be taken away. */
   int (*detach)(struct dev *d);
-  /* How many ways lead to it, how many of them are open now, and a number that rises when what was there is lost (its
-     slabs answer PEER_STALE). -ENOTSUP: it is on this machine. */
-  int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
+  /* -ENOTSUP: it is on this machine. Any thread. */
+  int (*paths)(struct dev *d, struct dev_paths *ret_paths);
 };
 
 /* Hot ops. */

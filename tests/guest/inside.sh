@@ -56,6 +56,7 @@ case $variant in
     if [ -x "$build/tests/guest/guest-rdma" ] && [ "$filter" != conform ]; then
       modprobe sch_netem
       program guest-rdma "GuestRdma.$filter"
+      program guest-peers "$filter"
       program guest-rdma "GuestRdmaKill.$filter:GuestRdmaPoison.$filter"
     fi
     ;;

@@ -122,10 +122,12 @@ static int hot_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
                      .at = vec_begin(x->vec),
                      .bad_at = UINT64_MAX,
                      .deadline_ns = x->deadline_ns && x->deadline_ns < until ? x->deadline_ns : until,
+                     .begun_ns = l->now_ns,
                      .next = RDMA_NONE,
                      .used = true,
                      .queued = true};
   l->xs++;
+  tally_begin(&l->tally, l->now_ns);
   if (l->cut_tail == RDMA_NONE)
     l->cut_head = at;
   else

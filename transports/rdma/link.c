@@ -35,6 +35,21 @@ void link_paths(const struct link *k, uint32_t *ret_open, uint32_t *ret_all)
   *ret_all = k->d->paths;
 }
 
+void link_tell(const struct link *k, struct dev_paths *p)
+{
+  unsigned status = link_status(k);
+  uint64_t at = stat_read(&k->retry_ns), now = address_now_ns();
+  link_paths(k, &p->open, &p->all);
+  p->reach = status == LINK_OPEN ? DEV_OPEN : status == LINK_DOWN ? DEV_DOWN : DEV_TRYING;
+  p->why = (const char *)(uintptr_t)stat_read(&k->why);
+  p->epoch = (uint32_t)stat_read(&k->epoch);
+  p->dials = stat_read(&k->dials);
+  p->lost = stat_read(&k->lost);
+  p->backoff_ms = status != LINK_OPEN && at > now ? (uint32_t)((at - now + 999999u) / 1000000u) : 0;
+  p->asked = stat_read(&k->answered);
+  p->answer_ns = stat_read(&k->answer_ns);
+}
+
 static void status_set(struct link *k, unsigned status)
 {
   if (link_see(&k->status) == status)
@@ -50,7 +65,7 @@ void link_drop(struct link *k, const char *why)
 {
   if (k->control.step == STEP_IDLE)
     return;
-  k->why = why;
+  stat_set(&k->why, (uintptr_t)why);
   if (k->pipe.channel)
     epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->pipe.channel->fd, NULL);
   dial_end(&k->control, &k->pipe);
@@ -62,6 +77,8 @@ void link_drop(struct link *k, const char *why)
     k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once */
   else
     k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
+  stat_add(&k->lost, was);
+  stat_set(&k->retry_ns, k->control.backoff.at_ns);
   /* a peer that does not answer is down; one that was lost a moment ago may be back in the next */
   status_set(k, was ? LINK_TRYING : LINK_DOWN);
 }
@@ -70,6 +87,7 @@ static void control_dial(struct link *k)
 {
   k->control.lane = WIRE_CONTROL;
   k->control.step = STEP_ADDRESS; /* so that link_drop sees it */
+  stat_add(&k->dials, 1);
   if (dial_begin(k->d, k->channel, &k->control, k->now_ns)) {
     k->control.step = STEP_ADDRESS;
     link_drop(k, "it cannot be dialled");
@@ -92,6 +110,7 @@ static void control_open(struct link *k)
 void link_is_in(struct link *k)
 {
   k->phase = PHASE_IN;
+  stat_set(&k->epoch, k->hail.epoch);
   backoff_reset(&k->control.backoff);
   for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
     k->data[i].backoff.at_ns = k->now_ns;
@@ -125,6 +144,7 @@ static void data_tick(struct link *k, struct dial *l)
   } else if (word == DIAL_NONE && l->step != STEP_IDLE && k->now_ns > l->until_ns) {
     data_drop(k, l);
   } else if (word == DIAL_NONE && l->step == STEP_IDLE && k->phase == PHASE_IN && backoff_due(&l->backoff, k->now_ns)) {
+    stat_add(&k->dials, 1);
     if (dial_begin(k->d, k->channel, l, k->now_ns))
       data_drop(k, l);
   }

@@ -231,14 +231,27 @@ static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   free(w);
 }
 
-static int rdma_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+static int rdma_paths(struct dev *dev, struct dev_paths *ret_paths)
 {
   struct rdma_dev *d = rdma_of(dev);
+  struct dev_paths p = {.all = d->paths, .gen = link_see(&d->gen), .reach = DEV_DOWN};
+  uint32_t means = 0;
   if (d->link)
-    link_paths(d->link, ret_open, ret_all);
-  else
-    *ret_open = 0, *ret_all = d->paths;
-  *ret_gen = link_see(&d->gen);
+    link_tell(d->link, &p);
+  for (uint32_t i = 0; d->link && i < d->lanes; i++) {
+    const struct tally *t = &d->lane[i].tally;
+    uint64_t mean = stat_read(&t->latency_ns);
+    for (unsigned k = 0; k < 2; k++) {
+      p.ops[k] += stat_read(&t->ops[k]);
+      p.bytes[k] += stat_read(&t->bytes[k]);
+    }
+    p.failed += stat_read(&t->failed);
+    p.bytes_per_s = MAX_OF(p.bytes_per_s, stat_read(&t->bytes_per_s));
+    p.latency_ns += mean;
+    means += mean != 0;
+  }
+  p.latency_ns /= MAX_OF(means, 1u);
+  *ret_paths = p;
   return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "transports/rdma/link.h"
 #include "transports/rdma/pipe.h"
 #include "transports/rdma/stripe.h"
+#include "transports/rdma/tally.h"
 #include "transports/rdma/talk.h"
 #include "transports/transport.h"
 #include "transports/vec.h"
@@ -71,7 +72,7 @@ struct xrec {
   struct vec_at at;     /* memory side of cut */
   uint64_t cut, landed; /* bytes given to parts; bytes in place */
   uint64_t bad_at;      /* bytes before the first that failed; UINT64_MAX */
-  uint64_t deadline_ns;
+  uint64_t deadline_ns, begun_ns;
   uint32_t parts; /* of it that are out, or wait to go out again */
   uint32_t next;  /* free list, or the queue of those with something to cut */
   uint32_t crc;
@@ -124,6 +125,7 @@ struct rdma_lane {
   uint64_t now_ns;
   uint64_t next_ns; /* [STAT] something ends by then; UINT64_MAX */
   uint32_t rung;    /* [LINK] the bell was rung since it was last read */
+  struct tally tally;
 } __attribute__((aligned(64)));
 
 struct rdma_dev {

@@ -68,6 +68,7 @@ static int dev_open(const struct config *cfg, uint32_t i, const struct log *log,
                           .keep = t->keep,
                           .coherence = t->coherence,
                           .node = cfg->node,
+                          .peer = p ? p->name : NULL,
                           .key_file = p ? p->key_file : NULL,
                           .timeout_ms = p ? p->timeout_ms : 0};
   struct dev *dev = NULL;

@@ -52,6 +52,7 @@ struct dev_config {
   uint8_t keep;                 /* enum dev_keep: cxl single device or file */
   uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
   const char *node;             /* rdma: this node's name, as the peer sees it */
+  const char *peer;             /* rdma: the peer's, as our configuration has it; NULL: it has none */
   const char *key_file;         /* rdma: NULL: none, and the peer must be on this host */
   uint32_t timeout_ms;          /* rdma: of an xfer without a deadline; 0: 5000 */
   uint64_t piece_max;           /* rdma: bytes of one registration at most, for tests; 0: the device's own limit */

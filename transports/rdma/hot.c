@@ -30,6 +30,8 @@ int lane_make(struct rdma_dev *d, struct rdma_lane *l, uint32_t idx)
 {
   l->d = d;
   l->parts_n = (uint32_t)(d->lane_bounce / RDMA_PART_BYTES);
+  for (uint32_t i = 0; i < d->verbs.n; i++) /* what is out has room in the completion queue, whatever becomes of it */
+    l->parts_n = MIN_OF(l->parts_n, MAX_OF(d->verbs.dev[i].max_cqe, 2u) - 1);
   l->bounce_off = idx * d->lane_bounce;
   l->x = calloc(d->depth, sizeof *l->x);
   l->part = calloc(l->parts_n, sizeof *l->part);

@@ -74,9 +74,8 @@ void link_drop(struct link *k, const char *why)
   calls_lost(k);
   backoff_fail(&k->control.backoff, k->now_ns, k->instance);
   if (was)
-    k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once */
-  else
-    k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
+    k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once, and on another path */
+  k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
   stat_add(&k->lost, was);
   stat_set(&k->retry_ns, k->control.backoff.at_ns);
   /* a peer that does not answer is down; one that was lost a moment ago may be back in the next */
@@ -142,11 +141,14 @@ static void data_tick(struct link *k, struct dial *l)
   if (word == DIAL_DRAINED) {
     data_drop(k, l);
   } else if (word == DIAL_NONE && l->step != STEP_IDLE && k->now_ns > l->until_ns) {
+    l->quiet = false; /* that its last end was our doing excuses one attempt */
     data_drop(k, l);
   } else if (word == DIAL_NONE && l->step == STEP_IDLE && k->phase == PHASE_IN && backoff_due(&l->backoff, k->now_ns)) {
     stat_add(&k->dials, 1);
-    if (dial_begin(k->d, k->channel, l, k->now_ns))
+    if (dial_begin(k->d, k->channel, l, k->now_ns)) {
+      l->quiet = false;
       data_drop(k, l);
+    }
   }
 }
 
@@ -180,6 +182,7 @@ static void data_event(struct link *k, struct dial *l, const struct rdma_cm_even
   int r = dial_event(k->d, l, ev, NULL, &join);
   if (r == 1) {
     backoff_reset(&l->backoff);
+    l->quiet = false;
     l->gen = link_see(&k->d->gen);
     link_set(&l->word, DIAL_UP);
     lane_ring(&k->d->lane[l->lane]);
@@ -191,17 +194,42 @@ static void data_event(struct link *k, struct dial *l, const struct rdma_cm_even
   }
 }
 
-/* A path counts as open while any lane has a connection on it. */
+/* Is there a connection, or is one made anew because we took it down ourselves. */
+static bool data_good(const struct link *k, const struct dial *l)
+{
+  uint32_t word = link_see(&l->word);
+  return word == DIAL_UP || (k->phase == PHASE_IN && (word == DIAL_NONE || word == DIAL_DRAINED) && l->quiet);
+}
+
+/* A path counts as open while every lane has a connection on it: one whose connection broke has found out what the
+   others, idle, have not. */
 static void paths_count(struct link *k)
 {
   uint32_t n = 0;
   for (uint32_t p = 0; p < k->d->paths; p++) {
-    bool open = false;
+    bool open = true;
     for (uint32_t i = 0; i < k->d->lanes; i++)
-      open |= link_see(&data_of(k, i, p)->word) == DIAL_UP;
+      open &= data_good(k, data_of(k, i, p));
     n += open;
   }
   hint_set(&k->paths_open, n);
+}
+
+/* What a device says of itself: with its port down, or itself gone, nothing of ours on it will be answered. */
+static void device_event(struct link *k, uint32_t dev)
+{
+  struct ibv_async_event ev;
+  while (ibv_get_async_event(k->d->verbs.dev[dev].ctx, &ev) == 0) {
+    bool down = ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_DEVICE_FATAL;
+    ibv_ack_async_event(&ev);
+    if (!down)
+      continue;
+    for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
+      if (link_see(&k->data[i].word) == DIAL_UP && k->data[i].local_dev == dev)
+        data_lose(k, &k->data[i]);
+    if (k->pipe.id && verbs_index(&k->d->verbs, k->pipe.id->verbs) == (int)dev)
+      link_drop(k, "the port that leads there went down");
+  }
 }
 
 /* ---- the thread ---- */
@@ -266,6 +294,9 @@ static void *link_main(void *arg)
         (void)!read(k->wake, &v, sizeof v);
       events |= got[i].data.ptr == &k->channel;
       talk |= got[i].data.ptr == &k->pipe;
+      for (uint32_t dev = 0; dev < k->d->verbs.n; dev++)
+        if (got[i].data.ptr == &k->d->verbs.dev[dev])
+          device_event(k, dev);
     }
     if (talk)
       calls_heard(k);
@@ -300,6 +331,11 @@ int link_open(struct rdma_dev *d, struct link **ret_link)
     return rc;
   }
   k->instance |= 1;
+  for (uint32_t i = 0; i < d->verbs.n; i++) { /* without it we hear of a dead port when something is sent there */
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &d->verbs.dev[i]};
+    if (fcntl(d->verbs.dev[i].ctx->async_fd, F_SETFL, O_NONBLOCK) == 0)
+      epoll_ctl(k->epoll, EPOLL_CTL_ADD, d->verbs.dev[i].ctx->async_fd, &e);
+  }
   *ret_link = k;
   return 0;
 }

@@ -58,13 +58,17 @@ static int keys_and_paths(struct rdma_dev *d, const struct dev_config *cfg, stru
   return rc;
 }
 
-/* Who we are to peers: they have 31 bytes for the node, and two that share their first ones are not the same. */
-static void name_node(char *to, size_t n, const char *node, const char *tier)
+/* Who we are to peers: node, tier, and which peer we mean, as two tiers or two names may lead to one mover. Long names
+   that share their first bytes are not the same. */
+void remote_name(char to[WIRE_NAME_MAX], const char *node, const char *tier, const char *peer)
 {
-  if (strlen(node) <= 31)
-    snprintf(to, n, "%s/%.31s", node, tier);
+  char all[512];
+  int k = snprintf(all, sizeof all, "%s/%s%s%s", node, tier, peer ? ":" : "", peer ? peer : "");
+  size_t n = k < 0 ? 0 : MIN_OF((size_t)k, sizeof all - 1);
+  if (n < WIRE_NAME_MAX)
+    memcpy(to, all, n + 1);
   else
-    snprintf(to, n, "%.22s-%08x/%.31s", node, crc32c(0, node, strlen(node)), tier);
+    snprintf(to, WIRE_NAME_MAX, "%.22s-%08x/%.31s", node, crc32c(0, all, n), tier);
 }
 
 static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **ret_dev)
@@ -74,7 +78,7 @@ static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **r
   if (!d)
     return rc ? rc : err_set(e, -ENOMEM, "pool %s: out of memory", cfg->name);
   snprintf(d->name, sizeof d->name, "%s", cfg->name);
-  name_node(d->node, sizeof d->node, cfg->node ? cfg->node : "dray", cfg->name);
+  remote_name(d->node, cfg->node ? cfg->node : "dray", cfg->name, cfg->peer);
   d->lanes = cfg->lanes;
   d->depth = cfg->depth;
   d->timeout_ms = cfg->timeout_ms ? cfg->timeout_ms : RDMA_TIMEOUT_MS;

@@ -42,6 +42,8 @@ static const char usage[] =
     "        beside perftest when it is on this host. NAME: one of the running mover's peers, with its key file; an "
     "address\n"
     "        begins with a digit or [\n"
+    "  scale --peer NAME|ADDRESS [--key-file FILE]: what grows with the number of peers (that one under 1 to 256 "
+    "names)\n"
     "`all` is every one but cxl, rdma and scale. Each starts a mover of its own where it needs one. copy needs 2 GiB "
     "of "
     "memory, kv "

@@ -283,9 +283,9 @@ static int scale_peers(const struct bench_options *o, struct report *r)
   for (uint32_t n = 0; !bad && n <= most && !stop_asked(); n = n ? n * 4 : 1) {
     struct stage st;
     struct dray_region g;
+    uint64_t began = stage_now_ns(), end = began + PEERS_NS;
     if (peers_stage(o, n, &st) < 0)
       return 1;
-    uint64_t began = stage_now_ns(), end = began + PEERS_NS;
     while (peers_up(&st) < n && stage_now_ns() < end)
       usleep(20000);
     double there = (double)(stage_now_ns() - began) / 1e6;
@@ -310,7 +310,7 @@ static int scale_peers(const struct bench_options *o, struct report *r)
           "resident memory of the mover, each; 1 lane, bounce 256KiB");
       add(r, "peers.fds", n, "fds", (f.fds - empty.fds) / n, "of the mover, each");
       add(r, "peers.threads", n, "threads", (f.threads - empty.threads) / n, "of the mover, each");
-      add(r, "peers.up", n, "ms", there, "until all of them are up, from the moment that the mover serves");
+      add(r, "peers.up", n, "ms", there, "from the start of the mover until all of them are up");
       bad = dray_region_alloc(KIB(4), false, &g) < 0 || dray_region_register(d, &g) < 0;
       uint8_t key[16];
       stage_key(1, key);

@@ -35,11 +35,11 @@ protected:
     kit::MoverOptions o;
     o.config = "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address + "', key_file: " + key_ +
                ", timeout_ms: " + std::to_string(timeout_ms_) + "}\ntiers:\n  - {name: dram, transport: memory, capacity: 16MiB, slab_size: 1MiB}\n"
-               "  - {name: remote_dram, transport: rdma, peer: b, capacity: 16MiB, slab_size: 1MiB, bounce: " + bounce + knobs + "}\n";
+               "  - {name: remote_dram, transport: rdma, peer: b, capacity: 16MiB, slab_size: 1MiB, bounce: " + bounce + knobs + "}\n  - {name: remote, transport: rdma, peer: b, bounce: 1MiB}\n";
     o.tenants = Tenants();
     return std::make_unique<Mover>(o);
   }
-  static bool Up(const Mover &a, int64_t paths) { return a.wait_status("peers.0.paths_open", paths); }
+  static bool Up(const Mover &a, int64_t paths) { return a.wait_status("peers.0.paths_open", paths) && a.wait_status("peers.1.paths_open", paths); }
   // Sends n directives of one op on cells 0..n-1, each with its own place.
   static void Send(Engine &e, uint8_t op, int n, uint64_t bytes, uint32_t deadline_us)
   {
@@ -172,6 +172,7 @@ TEST_F(GuestPaths, OneOfTwoWhosePortGoesDownUnderReadsLeavesThemToTheOther)
   for (int i = 0; i < kOpen; i++)
     EXPECT_TRUE(e.holds(i * kPiece, kPiece, i)) << i;
   EXPECT_TRUE(Notice(e, links, 1, 2)) << a->log();
+  EXPECT_TRUE(a->wait_status("peers.1.paths_open", 1)) << "nothing was sent there, and all links of a device hear of it";
   EXPECT_TRUE(a->audit_clean());
   e.close();
   a = nullptr;

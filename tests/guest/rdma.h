@@ -28,8 +28,14 @@ using kit::say;
 
 constexpr uint64_t kSmall = 4096, kMid = 64 << 10;
 using Clock = std::chrono::steady_clock;
-inline std::string Name(int i) { return "c" + std::to_string(i); }
-inline double Since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+inline std::string Name(int i)
+{
+  return "c" + std::to_string(i);
+}
+inline double Since(Clock::time_point t)
+{
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
 class GuestRdma : public ::testing::Test {
 protected:
@@ -50,8 +56,9 @@ protected:
   std::unique_ptr<Mover> B(const std::string &more = "", const std::string &dram = "")
   {
     kit::MoverOptions o;
-    o.config = "node: b\nlanes: 1\ncopy_plan: builtin\ntiers:\n  - {name: dram, transport: memory, capacity: 64MiB, slab_size: 4MiB" + dram +
-               "}\nlisten: {address: '10.9.0.2', key_file: " + key_ + ", lend: 32MiB, lease_ms: 2000}\n" + more;
+    o.config = "node: b\nlanes: 1\ncopy_plan: builtin\ntiers:\n  - {name: dram, transport: memory, capacity: 64MiB, "
+               "slab_size: 4MiB" +
+               dram + "}\nlisten: {address: '10.9.0.2', key_file: " + key_ + ", lend: 32MiB, lease_ms: 2000}\n" + more;
     o.tenants = Tenants();
     return std::make_unique<Mover>(o);
   }
@@ -59,10 +66,12 @@ protected:
                            const std::string &dram = "32MiB")
   {
     kit::MoverOptions o;
-    o.config = "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address + "', key_file: " +
-               (key.empty() ? key_ : key) + ", timeout_ms: " + std::to_string(timeout_ms_) + "}\ntiers:\n  - {name: dram, transport: memory, capacity: " +
-               dram + ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB}\n"
-               "  - {name: remote, transport: rdma, peer: b}\n";
+    o.config =
+        "node: a\nlanes: 1\ncopy_plan: builtin\npeers:\n  - {name: b, address: '" + address +
+        "', key_file: " + (key.empty() ? key_ : key) + ", timeout_ms: " + std::to_string(timeout_ms_) +
+        "}\ntiers:\n  - {name: dram, transport: memory, capacity: " + dram +
+        ", slab_size: 1MiB}\n  - {name: remote_dram, transport: rdma, peer: b, capacity: 8MiB, slab_size: 1MiB}\n"
+        "  - {name: remote, transport: rdma, peer: b}\n";
     o.tenants = Tenants();
     return std::make_unique<Mover>(o);
   }

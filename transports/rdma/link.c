@@ -17,6 +17,7 @@
 
 #define TICK_MS 10
 #define PING_NS 500000000ull
+#define DEAF_NS 1000000000ull
 
 void link_ring(struct link *k)
 {
@@ -201,35 +202,51 @@ static bool data_good(const struct link *k, const struct dial *l)
   return word == DIAL_UP || (k->phase == PHASE_IN && (word == DIAL_NONE || word == DIAL_DRAINED) && l->quiet);
 }
 
-/* A path counts as open while every lane has a connection on it: one whose connection broke has found out what the
-   others, idle, have not. */
+/* A lane that was rung and does not look has no use for its connections now (the one that drains tiers): it does not
+   give back what it lost either. */
+static bool lane_deaf(const struct link *k, struct dial *l)
+{
+  if (!link_see(&k->d->lane[l->lane].rung))
+    l->deaf_ns = 0;
+  else if (!l->deaf_ns)
+    l->deaf_ns = k->now_ns;
+  return l->deaf_ns && k->now_ns - l->deaf_ns > DEAF_NS;
+}
+
+/* A path counts as open while every lane that looks has a connection on it: one whose connection broke has found out
+   what the others, idle, have not. */
 static void paths_count(struct link *k)
 {
   uint32_t n = 0;
   for (uint32_t p = 0; p < k->d->paths; p++) {
-    bool open = true;
-    for (uint32_t i = 0; i < k->d->lanes; i++)
-      open &= data_good(k, data_of(k, i, p));
-    n += open;
+    bool open = true, any = false;
+    for (uint32_t i = 0; i < k->d->lanes; i++) {
+      struct dial *l = data_of(k, i, p);
+      open &= lane_deaf(k, l) || data_good(k, l);
+      any |= link_see(&l->word) == DIAL_UP;
+    }
+    n += open && any;
   }
   hint_set(&k->paths_open, n);
 }
 
-/* What a device says of itself: with its port down, or itself gone, nothing of ours on it will be answered. */
+static bool port_dead(const struct rdma_cm_id *id)
+{
+  struct ibv_port_attr a;
+  return !id || ibv_query_port(id->verbs, id->port_num, &a) != 0 || a.state == IBV_PORT_DOWN;
+}
+
+/* A device has something to say. All links of the process share its context, and what one reads the others do not see:
+   so nobody reads, and everybody looks for itself. With its port down nothing of ours will be answered. */
 static void device_event(struct link *k, uint32_t dev)
 {
-  struct ibv_async_event ev;
-  while (ibv_get_async_event(k->d->verbs.dev[dev].ctx, &ev) == 0) {
-    bool down = ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_DEVICE_FATAL;
-    ibv_ack_async_event(&ev);
-    if (!down)
-      continue;
-    for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
-      if (link_see(&k->data[i].word) == DIAL_UP && k->data[i].local_dev == dev)
-        data_lose(k, &k->data[i]);
-    if (k->pipe.id && verbs_index(&k->d->verbs, k->pipe.id->verbs) == (int)dev)
-      link_drop(k, "the port that leads there went down");
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++) {
+    struct dial *l = &k->data[i];
+    if (link_see(&l->word) == DIAL_UP && l->local_dev == dev && port_dead(l->id))
+      data_lose(k, l);
   }
+  if (k->pipe.id && verbs_index(&k->d->verbs, k->pipe.id->verbs) == (int)dev && port_dead(k->pipe.id))
+    link_drop(k, "the port that leads there went down");
 }
 
 /* ---- the thread ---- */
@@ -332,9 +349,8 @@ int link_open(struct rdma_dev *d, struct link **ret_link)
   }
   k->instance |= 1;
   for (uint32_t i = 0; i < d->verbs.n; i++) { /* without it we hear of a dead port when something is sent there */
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &d->verbs.dev[i]};
-    if (fcntl(d->verbs.dev[i].ctx->async_fd, F_SETFL, O_NONBLOCK) == 0)
-      epoll_ctl(k->epoll, EPOLL_CTL_ADD, d->verbs.dev[i].ctx->async_fd, &e);
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = &d->verbs.dev[i]};
+    epoll_ctl(k->epoll, EPOLL_CTL_ADD, d->verbs.dev[i].ctx->async_fd, &e);
   }
   *ret_link = k;
   return 0;

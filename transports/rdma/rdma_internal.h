@@ -46,6 +46,7 @@ struct dial {
   uint8_t path;
   bool quiet; /* its end was our own doing */
   uint64_t until_ns;
+  uint64_t deaf_ns; /* the link's: its lane was rung then and has not looked since; 0: it looks */
   struct backoff backoff;
   /* handed to the lane */
   uint32_t word; /* [LINK] enum dial_word */

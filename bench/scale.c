@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <dray/admin.h>
+
 #include "bench/bench.h"
 #include "bench/stage.h"
 #include "bench/stop.h"
@@ -19,8 +21,11 @@
 #define BURST 32u
 #define CELL 64u
 
+#define PEERS_MAX 256u
+#define PEERS_NS 120000000000ull /* until all of them are there */
+
 struct footprint {
-  double rss, fds; /* bytes, of the mover's worker */
+  double rss, fds, threads; /* bytes, of the mover's worker */
 };
 
 static struct footprint footprint_of(const struct stage *st)
@@ -30,10 +35,12 @@ static struct footprint footprint_of(const struct stage *st)
   int pid = (int)stage_counter(st, "pid");
   snprintf(path, sizeof path, "/proc/%d/status", pid);
   FILE *s = fopen(path, "re");
-  long long kib;
+  long long v;
   while (s && fgets(line, sizeof line, s))
-    if (sscanf(line, "VmRSS: %lld kB", &kib) == 1)
-      f.rss = (double)kib * 1024;
+    if (sscanf(line, "VmRSS: %lld kB", &v) == 1)
+      f.rss = (double)v * 1024;
+    else if (sscanf(line, "Threads: %lld", &v) == 1)
+      f.threads = (double)v;
   if (s)
     fclose(s);
   snprintf(path, sizeof path, "/proc/%d/fd", pid);
@@ -74,16 +81,22 @@ static double burst_ns(struct dray **d, uint32_t n, uint32_t turns)
   return (double)(stage_now_ns() - t) / ((double)turns * n * BURST);
 }
 
+/* A session is a few of them on both sides, a peer a dozen; the mover inherits it. */
+static void many_fds(void)
+{
+  struct rlimit lim;
+  if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+    lim.rlim_cur = lim.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &lim);
+  }
+}
+
 static int scale_sessions(const struct bench_options *o, struct report *r)
 {
   struct stage st;
   const char *const sets[] = {"lanes=1", "log=warn", NULL};
   struct dray **d = calloc(SESSIONS_MAX, sizeof *d);
-  struct rlimit lim;
-  if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
-    lim.rlim_cur = lim.rlim_max; /* a session is a few of them on both sides; the mover inherits it */
-    setrlimit(RLIMIT_NOFILE, &lim);
-  }
+  many_fds();
   if (!d || stage_open(&st, o->dir, 1, sets) < 0) {
     free(d);
     return 1;
@@ -203,8 +216,130 @@ static int scale_cells(const struct bench_options *o, struct report *r)
   return bad;
 }
 
+/* How many peers are up. */
+static uint32_t peers_up(const struct stage *st)
+{
+  char *answer = NULL;
+  uint32_t n = 0;
+  if (dray_admin_call(st->admin, "{\"verb\":\"status\"}", 5000, &answer) < 0)
+    return 0;
+  for (const char *at = answer; (at = strstr(at, "\"state\":")); at++)
+    n += strncmp(at + 8, "\"up\"", 4) == 0 || strncmp(at + 8, " \"up\"", 5) == 0;
+  free(answer);
+  return n;
+}
+
+/* A mover of n peers, which are all the same one under n names. */
+static int peers_stage(const struct bench_options *o, uint32_t n, struct stage *st)
+{
+  char *text = NULL;
+  size_t bytes;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f)
+    return -1;
+  fprintf(f, "lanes: 1\nlog: warn\ncopy_plan: builtin\n%s", n ? "peers:\n" : "");
+  for (uint32_t i = 0; i < n; i++)
+    fprintf(f, "  - {name: p%u, address: '%s'%s%s%s}\n", i, o->peer, o->key_file ? ", key_file: '" : "",
+            o->key_file ? o->key_file : "", o->key_file ? "'" : "");
+  fprintf(f, "tiers:\n  - {name: dram, transport: memory, capacity: 16MiB}\n");
+  if (n)
+    fprintf(f, "  - {name: remote, transport: rdma, bounce: 256KiB, peers: [");
+  for (uint32_t i = 0; i < n; i++)
+    fprintf(f, "%sp%u", i ? ", " : "", i);
+  fprintf(f, "%s", n ? "]}\n" : "");
+  int rc = fclose(f) || stage_open_config(st, o->dir, 1, NULL, text) < 0 ? -1 : 0;
+  free(text);
+  return rc;
+}
+
+/* Median ns of a STAT of what one of them has, and of what none has: that one asks them all. */
+static double peers_stat_ns(struct dray *d, uint64_t key, unsigned want, uint32_t rounds)
+{
+  struct series s = {.n = 0};
+  for (uint32_t i = 0; i < rounds; i++) {
+    uint64_t then = stage_now_ns();
+    struct dray_sqe *q = dray_get_sqe(d);
+    q->op = DRAY_STAT;
+    q->tier = DRAY_TIER_REMOTE;
+    stage_key(key, q->key);
+    struct dray_cqe c = stage_one(d);
+    while (c.type == DRAY_LINK_STATE && dray_wait(d, 1, 10000) > 0) { /* not what was asked */
+      c = *dray_peek(d);
+      dray_seen(d);
+    }
+    if (c.reason != want)
+      return -1;
+    series_add(&s, (double)(stage_now_ns() - then));
+  }
+  return series_quantile(&s, 0.5);
+}
+
+static int scale_peers(const struct bench_options *o, struct report *r)
+{
+  struct footprint empty = {0};
+  uint32_t most = o->quick ? 4 : PEERS_MAX, rounds = o->rounds ? o->rounds : o->quick ? 3 : 15;
+  int bad = 0;
+  many_fds();
+  for (uint32_t n = 0; !bad && n <= most && !stop_asked(); n = n ? n * 4 : 1) {
+    struct stage st;
+    struct dray_region g;
+    uint64_t began = stage_now_ns(), end = began + PEERS_NS;
+    if (peers_stage(o, n, &st) < 0)
+      return 1;
+    while (peers_up(&st) < n && stage_now_ns() < end)
+      usleep(20000);
+    double there = (double)(stage_now_ns() - began) / 1e6;
+    uint32_t up = peers_up(&st);
+    if (up < n)
+      fprintf(stderr, "bench scale: %u of %u peers at %s answer\n", up, n, o->peer);
+    bad = up < n;
+    struct dray *d = stage_session(&st, 64, 32);
+    struct footprint f = footprint_of(&st);
+    uint32_t turns = o->quick ? 50 : 500;
+    burst_ns(&d, 1, turns);
+    struct series s = {.n = 0};
+    for (uint32_t k = 0; k < rounds; k++)
+      series_add(&s, burst_ns(&d, 1, turns));
+    if (!n)
+      empty = f;
+    if (!bad) {
+      add(r, "peers.nop", n, "ns", series_quantile(&s, 0.5), "a NOP, bursts of 32: what nobody asks peers for");
+    }
+    if (!bad && n) {
+      add(r, "peers.rss", n, "bytes", (f.rss - empty.rss) / n,
+          "resident memory of the mover, each; 1 lane, bounce 256KiB");
+      add(r, "peers.fds", n, "fds", (f.fds - empty.fds) / n, "of the mover, each");
+      add(r, "peers.threads", n, "threads", (f.threads - empty.threads) / n, "of the mover, each");
+      add(r, "peers.up", n, "ms", there, "from the start of the mover until all of them are up");
+      bad = dray_region_alloc(KIB(4), false, &g) < 0 || dray_region_register(d, &g) < 0;
+      uint8_t key[16];
+      stage_key(1, key);
+      dray_prep_put(dray_get_sqe(d), key, g.id, 0, CELL, DRAY_TIER_REMOTE);
+      struct dray_cqe c = stage_one(d);
+      while (c.type == DRAY_LINK_STATE && dray_wait(d, 1, 10000) > 0) {
+        c = *dray_peek(d);
+        dray_seen(d);
+      }
+      double hit = c.status == DRAY_OK ? peers_stat_ns(d, 1, DRAY_REASON_OK, rounds) : -1;
+      double miss = peers_stat_ns(d, 2, DRAY_ABSENT, rounds);
+      bad |= hit <= 0 || miss <= 0;
+      add(r, "peers.hit", n, "us", hit / 1e3, "a STAT of what one of them has, alone");
+      add(r, "peers.miss", n, "us", miss / 1e3, "a STAT of what none has: each is asked, one after the other");
+    }
+    if (o->progress)
+      fprintf(stderr, "scale: %u peers\n", n);
+    dray_close(d);
+    if (n && !bad)
+      dray_region_free(&g);
+    stage_close(&st);
+  }
+  return bad;
+}
+
 int bench_scale(const struct bench_options *o, struct report *r)
 {
+  if (o->peer)
+    return scale_peers(o, r);
   int bad = scale_sessions(o, r);
   return bad | scale_cells(o, r);
 }

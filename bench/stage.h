@@ -15,7 +15,7 @@ struct stage {
 };
 
 /* Starts drayd (beside this program, or $DRAYD) with these "--set" values (NULL-terminated, may be NULL) on CPU cpu
-   (-1: any); waits until it serves, at most 15 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or
+   (-1: any); waits until it serves, at most 60 s. base: directory under which to work, NULL: $TMPDIR or /tmp. 0 or
    -errno; errors are told on stderr. */
 int stage_open(struct stage *s, const char *base, int cpu, const char *const *sets);
 /* The same with a configuration file of this text; NULL: none. */

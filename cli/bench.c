@@ -36,10 +36,15 @@ static const char usage[] =
     "       --overwrite (--rw write or copy on a device that holds a mover's directory)\n"
     "  kv: --preset NAME (" PRESET_NAMES ")\n"
     "  kv, ring, copy, file: --rate N a second, by the clock (-D seconds): latency from when each was due\n"
-    "  rdma: --peer ADDRESS [--key-file FILE] [-s, --size up to 1MiB] [-n, --iters N] [--rw read|write]: a drayd there "
+    "  rdma: --peer NAME|ADDRESS [--admin PATH] [--key-file FILE] [-s, --size up to 1MiB] [-n, --iters N] [--rw "
+    "read|write]: a drayd there "
     "lends "
     "24MiB;\n"
-    "        beside perftest when it is on this host\n"
+    "        beside perftest when it is on this host. NAME: one of the running mover's peers, with its key file; an "
+    "address\n"
+    "        begins with a digit or [\n"
+    "  scale --peer NAME|ADDRESS [--key-file FILE]: what grows with the number of peers (that one under 1 to 256 "
+    "names)\n"
     "`all` is every one but cxl, rdma and scale. Each starts a mover of its own where it needs one. copy needs 2 GiB "
     "of "
     "memory, kv "
@@ -67,6 +72,7 @@ enum {
   OPT_ROUNDS,
   OPT_PEER,
   OPT_KEY_FILE,
+  OPT_ADMIN,
   OPT_HELP
 };
 
@@ -96,13 +102,15 @@ static const struct option opts[] = {{"rounds", required_argument, NULL, OPT_ROU
                                      {"rate", required_argument, NULL, OPT_RATE},
                                      {"peer", required_argument, NULL, OPT_PEER},
                                      {"key-file", required_argument, NULL, OPT_KEY_FILE},
+                                     {"admin", required_argument, NULL, OPT_ADMIN},
                                      {"help", no_argument, NULL, OPT_HELP},
                                      {NULL, 0, NULL, 0}};
 
 struct bench_say {
   struct bench_options o;
   enum report_form form;
-  const char *html;
+  const char *html, *admin;
+  json_t *config; /* of the running mover: the named peer's texts are its */
 };
 
 static int take_bytes(const char *flag, const char *arg, uint64_t unit, uint64_t *ret)
@@ -226,6 +234,9 @@ static int take_option(struct bench_say *s, int c, const char *arg)
   case OPT_KEY_FILE:
     o->key_file = arg;
     return 0;
+  case OPT_ADMIN:
+    s->admin = arg;
+    return 0;
   case OPT_HELP:
     return -1;
   default:
@@ -253,6 +264,33 @@ static int write_html(const struct report *r, const char *path)
   return 1;
 }
 
+/* A name becomes the address and the key file that the running mover has for it. */
+static int peer_named(struct bench_say *s)
+{
+  const char *name = s->o.peer;
+  const json_t *p;
+  size_t i;
+  int code;
+  if (!name || strchr("0123456789[", *name))
+    return EXIT_OK;
+  s->config = cli_ask(s->admin, "config", NULL, &code);
+  if (!s->config)
+    return code;
+  json_array_foreach(json_object_get(s->config, "peers"), i, p)
+  {
+    if (strcmp(cli_text(p, "name"), name))
+      continue;
+    s->o.peer = cli_text(p, "address");
+    if (!s->o.key_file && *cli_text(p, "key_file"))
+      s->o.key_file = cli_text(p, "key_file");
+    return EXIT_OK;
+  }
+  return cli_wrong("bench",
+                   "--peer: '%.64s' is none of the running mover's %zu peers (dray status lists them), and no "
+                   "address",
+                   name, json_array_size(json_object_get(s->config, "peers")));
+}
+
 int cli_bench(int argc, char **argv)
 {
   struct bench_say s = {.o = {.versus = true, .verify = true, .progress = isatty(STDERR_FILENO)}, .form = REPORT_TABLE};
@@ -271,6 +309,11 @@ int cli_bench(int argc, char **argv)
     known |= strcmp(benches[i].name, what) == 0;
   if (!known)
     return cli_usage(usage);
+  int named = peer_named(&s);
+  if (named != EXIT_OK) {
+    json_decref(s.config);
+    return named;
+  }
   stop_hold();
   for (size_t i = 0; i < ARRAY_LEN(benches) && !stop_asked(); i++)
     if ((all && !benches[i].apart) || strcmp(benches[i].name, what) == 0)
@@ -280,5 +323,6 @@ int cli_bench(int argc, char **argv)
   if (s.html)
     bad |= write_html(&r, s.html);
   report_free(&r);
+  json_decref(s.config);
   return bad || r.partial ? EXIT_ERROR : EXIT_OK;
 }

@@ -63,6 +63,8 @@ uint64_t cli_number(const json_t *o, const char *key);
 const char *cli_text(const json_t *o, const char *key);
 /* The rules of an answer as a table, and how the last reload went. True when one is in force. */
 bool cli_print_rules(const json_t *a);
+/* Those that are asked, and how many ask; nothing where there are none. */
+void cli_print_peers(const json_t *a);
 /* Prints JSON as it is. */
 void cli_print_json(const json_t *o);
 /* Takes the reference, adds schema_version, prints. */

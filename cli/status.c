@@ -102,6 +102,7 @@ int cli_status(int argc, char **argv)
            units_format_bytes(cli_number(p, "barred_bytes"), barred, sizeof barred),
            (unsigned long long)cli_number(p, "barred_units"), (unsigned long long)cli_number(p, "notices"));
     cli_print_rules(s);
+    cli_print_peers(s);
     print_sessions(sessions);
     print_counts(c, "by_op", "op", false);
     print_counts(c, "by_reason", "reason", false);

@@ -139,6 +139,7 @@ int cli_tiers(int argc, char **argv)
     if (*cli_text(t, "path"))
       printf("%s: at %s\n", cli_text(t, "tier"), cli_text(t, "path"));
   }
+  cli_print_peers(a);
   if (verbose)
     show_devices(a);
   json_decref(a);

@@ -12,6 +12,7 @@
 #include "include/priv/bits.h"
 #include "include/priv/order.h"
 #include "mover/admin.h"
+#include "mover/admin_peer.h"
 #include "mover/admin_quota.h"
 #include "mover/daemon.h"
 
@@ -121,6 +122,7 @@ static json_t *answer_status(struct daemon *d, json_t *q)
   set_u64(p, "demoted", stat_read(&d->relief.demoted));
   set_u64(p, "evicted", stat_read(&d->relief.evicted));
   json_object_set_new(o, "relief", p);
+  admin_peers(d, o);
   admin_rules(d, o);
   return o;
 }
@@ -166,6 +168,7 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
   }
   json_object_set_new(o, "label", json_string(d->cfg->policy.profiles.label));
   json_object_set_new(o, "tiers", list);
+  admin_peers(d, o);
   return o;
 }
 
@@ -312,6 +315,7 @@ static json_t *answer_config(struct daemon *d, json_t *q)
   for (uint32_t i = 0; i < c->tenants_n; i++)
     json_array_append_new(tenants, json_string(c->tenant[i].name)); /* never the tokens */
   json_object_set_new(o, "tenants", tenants);
+  json_object_set_new(o, "peers", admin_peer_config(d));
   return o;
 }
 

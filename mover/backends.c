@@ -47,55 +47,65 @@ static int backend_open(const struct transport *tr, const struct dev_config *dc,
   return r;
 }
 
-int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_TIERS_MAX],
+/* Device i of the configuration, wrapped where it is to be faulty. */
+static int dev_open(const struct config *cfg, uint32_t i, const struct log *log, struct err *e, struct dev **ret_dev)
+{
+  const struct config_tier *t = config_dev_tier(cfg, i);
+  const struct config_peer *p = config_dev_peer(cfg, i);
+  const struct transport *tr = backend_by_name(t->transport);
+  struct dev_config dc = {.name = t->name,
+                          .path = p ? p->address : t->path,
+                          .capacity = t->capacity,
+                          .lanes = cfg->lanes + 1, /* one more: drain.h */
+                          .depth = t->depth ? t->depth : 128,
+                          .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
+                          .numa_node = t->numa_node,
+                          .huge_pages = t->huge_pages,
+                          .buffered = t->buffered,
+                          .bounces = t->bounce_only,
+                          .no_uring = t->no_uring,
+                          .copy = &cfg->copy,
+                          .owner = t->owner,
+                          .keep = t->keep,
+                          .coherence = t->coherence,
+                          .node = cfg->node,
+                          .peer = p ? p->name : NULL,
+                          .key_file = p ? p->key_file : NULL,
+                          .timeout_ms = p ? p->timeout_ms : 0};
+  struct dev *dev = NULL;
+  int r = tr ? backend_open(tr, &dc, log, e, &dev) : -EINVAL;
+  if (r == 0 && t->fault) {
+    struct dev *plain = dev;
+    r = fault_wrap(plain, t->fault, dc.lanes, e, &dev);
+    if (r < 0)
+      plain->cold->close(plain);
+    else
+      log_line(log, LOG_WARN, "tier %s is faulty on purpose: %s", t->name, t->fault);
+  }
+  if (r < 0)
+    return r;
+  const struct dev_caps *c = &dev->caps;
+  log_line(log, c->note[0] && !c->emulated ? LOG_WARN : LOG_INFO,
+           "tier %s: transport %s%s%s%s, %llu MiB, unit %llu, %s%s%s", t->name, tr->cold->name,
+           c->emulated ? " (emulated)" : "", p ? ", peer " : "", p ? p->name : "",
+           (unsigned long long)(c->capacity >> 20), (unsigned long long)c->unit,
+           c->addressable ? "addressable" : "staged", c->note[0] ? ", " : "", c->note);
+  *ret_dev = dev;
+  return 0;
+}
+
+int backends_open(const struct config *cfg, const struct log *log, struct dev *ret_dev[CONFIG_DEVS_MAX],
                   uint32_t *ret_n, struct err *e)
 {
-  uint32_t n = 0;
+  uint32_t n = 0, all = config_devs(cfg);
   int r = 0;
-  for (uint32_t i = 0; i < cfg->tiers_n; i++) {
-    const struct config_tier *t = &cfg->tier[i];
-    const struct transport *tr = backend_by_name(t->transport);
-    struct dev_config dc = {.name = t->name,
-                            .path = t->path,
-                            .capacity = t->capacity,
-                            .lanes = cfg->lanes + 1, /* one more: drain.h */
-                            .depth = t->depth ? t->depth : 128,
-                            .bounce_bytes = t->bounce_bytes ? t->bounce_bytes : MIB(4),
-                            .numa_node = t->numa_node,
-                            .huge_pages = t->huge_pages,
-                            .buffered = t->buffered,
-                            .bounces = t->bounce_only,
-                            .no_uring = t->no_uring,
-                            .copy = &cfg->copy,
-                            .owner = t->owner,
-                            .keep = t->keep,
-                            .coherence = t->coherence,
-                            .node = cfg->node};
-    for (uint32_t k = 0; t->peer && k < cfg->peers_n; k++)
-      if (strcmp(cfg->peer[k].name, t->peer) == 0) {
-        dc.key_file = cfg->peer[k].key_file;
-        dc.timeout_ms = cfg->peer[k].timeout_ms;
-      }
+  while (r == 0 && n < all) {
     struct err inner = {{0}};
-    r = tr ? backend_open(tr, &dc, log, &inner, &ret_dev[n]) : -EINVAL;
-    if (r == 0 && t->fault) {
-      struct dev *plain = ret_dev[n];
-      r = fault_wrap(plain, t->fault, dc.lanes, &inner, &ret_dev[n]);
-      if (r < 0)
-        plain->cold->close(plain);
-      else
-        log_line(log, LOG_WARN, "tier %s is faulty on purpose: %s", t->name, t->fault);
-    }
-    if (r < 0) {
-      err_set(e, r, "tier %s: %.400s", t->name, inner.text[0] ? inner.text : strerror(-r));
-      break;
-    }
-    const struct dev_caps *c = &ret_dev[n]->caps;
-    log_line(log, c->note[0] && !c->emulated ? LOG_WARN : LOG_INFO,
-             "tier %s: transport %s%s, %llu MiB, unit %llu, %s%s%s", t->name, tr->cold->name,
-             c->emulated ? " (emulated)" : "", (unsigned long long)(c->capacity >> 20), (unsigned long long)c->unit,
-             c->addressable ? "addressable" : "staged", c->note[0] ? ", " : "", c->note);
-    n++;
+    r = dev_open(cfg, n, log, &inner, &ret_dev[n]);
+    if (r < 0)
+      err_set(e, r, "tier %s: %.400s", config_dev_tier(cfg, n)->name, inner.text[0] ? inner.text : strerror(-r));
+    else
+      n++;
   }
   if (r < 0) {
     while (n) {
@@ -108,7 +118,7 @@ int backends_open(const struct config *cfg, const struct log *log, struct dev *r
   return 0;
 }
 
-void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_TIERS_MAX], uint32_t n,
+void backends_store_config(const struct config *cfg, struct dev *const dev[CONFIG_DEVS_MAX], uint32_t n,
                            struct store_config *ret_sc)
 {
   memset(ret_sc, 0, sizeof *ret_sc);

@@ -69,7 +69,7 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
   struct session *s = t->s;
   struct job *j = t->job;
   uint32_t item = t->item;
-  if (t->kind == STEP_MOVE || t->kind == STEP_STAGE || t->kind == STEP_PUBLISH)
+  if (t->kind == STEP_MOVE || t->kind == STEP_STAGE || t->kind == STEP_PUBLISH || t->leases)
     quotas_spend(l, s->tenant, o->bytes); /* how much was not known when it began */
   if (UNLIKELY(t->peer != NULL))
     peer_step_end(l, t);
@@ -105,6 +105,27 @@ static unsigned settle_crc(struct step *t, struct outcome *o)
   return crc == t->facts.crc ? DRAY_REASON_OK : DRAY_CRC_MISMATCH;
 }
 
+/* What was staged is leased: the slot's pin becomes the lease's. */
+static unsigned settle_lease(struct lane *l, struct step *t, const struct cell_facts *f, struct slot_ref slot,
+                             struct outcome *o)
+{
+  struct store *st = l->d->store;
+  /* taken back while it was staged: nobody was asked for a lease that was not there */
+  struct cell_facts now = {.idx = 0};
+  struct slot_ref none = {0};
+  if (store_find(st, t->s->tenant, f->key, PIN_NONE, lane_ms(l), &now, &none) != DRAY_REASON_OK || now.idx != f->idx ||
+      now.gen != f->gen || now.state == CELL_QUARANTINED) {
+    store_unpin(st, slot);
+    return now.idx == f->idx && now.gen == f->gen && now.state == CELL_QUARANTINED ? DRAY_LEASE_REVOKED
+                                                                                   : DRAY_STALE_GENERATION;
+  }
+  grant_read(l, t->s, f, slot, o);
+  o->flags |= DRAY_STAGED_FIRST | (t->crc ? DRAY_CRC_CHECKED : 0);
+  if (o->status == DRAY_OK)
+    o->path = t->path; /* what was in fact done */
+  return o->reason;
+}
+
 /* The staged copy becomes the cell's, and is leased. Somebody may have staged it meanwhile: then theirs is leased. */
 static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
 {
@@ -120,23 +141,7 @@ static unsigned settle_stage(struct lane *l, struct step *t, struct outcome *o)
     if (r == DRAY_REASON_OK && !slot.slab)
       r = DRAY_ABSENT;
   }
-  /* taken back while it was staged: nobody was asked for a lease that was not there */
-  struct cell_facts now = {.idx = 0};
-  struct slot_ref none = {0};
-  if (r == DRAY_REASON_OK &&
-      (store_find(st, t->s->tenant, f.key, PIN_NONE, lane_ms(l), &now, &none) != DRAY_REASON_OK || now.idx != f.idx ||
-       now.gen != f.gen || now.state == CELL_QUARANTINED)) {
-    store_unpin(st, slot);
-    r = now.idx == f.idx && now.gen == f.gen && now.state == CELL_QUARANTINED ? DRAY_LEASE_REVOKED
-                                                                              : DRAY_STALE_GENERATION;
-  }
-  if (r != DRAY_REASON_OK)
-    return r;
-  grant_read(l, t->s, &f, slot, o);
-  o->flags |= DRAY_STAGED_FIRST | (t->crc ? DRAY_CRC_CHECKED : 0);
-  if (o->status == DRAY_OK)
-    o->path = t->path; /* what was in fact done */
-  return o->reason;
+  return r == DRAY_REASON_OK ? settle_lease(l, t, &f, slot, o) : r;
 }
 
 static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
@@ -159,6 +164,11 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
     if (r == DRAY_REASON_OK) { /* the charges are the cell's now */
       o->object = (uint64_t)f.gen << 32 | f.idx;
       t->cell.account[0] = t->cell.account[1] = 0;
+    }
+    if (r == DRAY_REASON_OK && UNLIKELY(t->leases)) {
+      struct slot_ref slot = t->to;
+      t->to.slab = 0;
+      return settle_lease(l, t, &f, slot, o);
     }
     if (r == DRAY_REASON_OK && t->kind == STEP_FILL) {
       struct lease_info lease;
@@ -207,7 +217,7 @@ static void complete_fence(struct lane *l, struct step *t)
 void complete_step(struct lane *l, struct step *t)
 {
   struct store *st = l->d->store;
-  if (UNLIKELY(t->peer != NULL) && !t->reason && peer_commits(l, t))
+  if (UNLIKELY(t->peer != NULL) && (t->reason ? peer_again(l, t) : peer_commits(l, t)))
     return;
   struct outcome o = {.path = t->path, .tier = t->tier, .detail = t->detail, .reason = t->reason};
   lane_refresh(l);

@@ -204,7 +204,7 @@ int config_set_tier(struct config *c, struct config_tier *t, const char *key, co
     return set_text(c, value, &t->path);
   if (strcmp(key, "owner") == 0)
     return set_text(c, value, &t->owner);
-  if (strcmp(key, "peer") == 0)
+  if (strcmp(key, "peer") == 0 || strcmp(key, "peers") == 0)
     return set_text(c, value, &t->peer);
   if (strcmp(key, "keep") == 0)
     return set_word(name, value, keep_words, ARRAY_LEN(keep_words), &t->keep, e);

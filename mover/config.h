@@ -18,7 +18,8 @@
 
 #define CONFIG_TIERS_MAX 8
 #define CONFIG_TENANTS_MAX 1024
-#define CONFIG_PEERS_MAX 16
+#define CONFIG_PEERS_MAX 256
+#define CONFIG_DEVS_MAX (CONFIG_TIERS_MAX + CONFIG_PEERS_MAX)
 
 struct config_tier {
   const char *name;      /* profile name: dram numa_far cxl disk */
@@ -29,11 +30,13 @@ struct config_tier {
   int32_t numa_node;
   bool huge_pages, buffered, no_uring;
   const char *owner;
-  uint8_t keep;      /* enum dev_keep */
-  uint8_t coherence; /* enum dev_coherence */
-  const char *peer;  /* rdma: one of `peers` */
-  bool bounce_only;  /* rdma: engines' memory is never registered */
-  bool local_only;   /* no peer is shown what is there */
+  uint8_t keep;                       /* enum dev_keep */
+  uint8_t coherence;                  /* enum dev_coherence */
+  const char *peer;                   /* rdma: one of `peers`; remote: or several, with commas between */
+  bool bounce_only;                   /* rdma: engines' memory is never registered */
+  bool local_only;                    /* no peer is shown what is there */
+  uint16_t peer_at[CONFIG_PEERS_MAX]; /* config_finish: which of config.peer they are, in their order */
+  uint32_t peers_n;
   const char *fault; /* NULL: it works as well as it can; else the script by which it does not (tests) */
 };
 struct config_peer {
@@ -119,4 +122,8 @@ int config_quota_reload(const struct config *c, struct quota_plan *ret_plan, str
 /* Cross checks, reads the calibration, fixes the ladder. */
 int config_finish(struct config *c, struct err *e);
 void config_free(struct config *c);
+/* Of device i of a finished configuration: pools have one each, then come those of `remote`, one for each peer. */
+const struct config_tier *config_dev_tier(const struct config *c, uint32_t i);
+const struct config_peer *config_dev_peer(const struct config *c, uint32_t i); /* NULL: leads to none */
+uint32_t config_devs(const struct config *c);
 #endif

@@ -35,18 +35,34 @@ static int config_calibration(struct config *c, struct err *e)
   return r;
 }
 
-static const struct config_peer *peer_of(const struct config *c, const char *name)
+static int peer_of(const struct config *c, const char *name, size_t n)
 {
-  for (uint32_t i = 0; name && i < c->peers_n; i++)
-    if (strcmp(c->peer[i].name, name) == 0)
-      return &c->peer[i];
-  return NULL;
+  for (uint32_t i = 0; i < c->peers_n; i++)
+    if (strlen(c->peer[i].name) == n && memcmp(c->peer[i].name, name, n) == 0)
+      return (int)i;
+  return -1;
+}
+
+/* The peers of a tier, by their places in `peers:`. */
+static int find_peers(const struct config *c, struct config_tier *t, struct err *e)
+{
+  const char *at = t->peer ? t->peer : "";
+  t->peers_n = 0;
+  for (size_t n = strcspn(at, ","); n || *at; at += n + (at[n] == ','), n = strcspn(at, ",")) {
+    int i = peer_of(c, at, n);
+    if (i < 0)
+      return err_set(e, -EINVAL, "config: tier %s: peer '%.*s' is none of peers:", t->name, (int)MIN_OF(n, 64u), at);
+    for (uint32_t k = 0; k < t->peers_n; k++)
+      if (t->peer_at[k] == i)
+        return err_set(e, -EINVAL, "config: tier %s: peer %s: given twice", t->name, c->peer[i].name);
+    t->peer_at[t->peers_n++] = (uint16_t)i; /* none twice: as many as there are peers at most */
+  }
+  return t->peers_n ? 0 : err_set(e, -EINVAL, "config: tier %s: peer '' is none of peers:", t->name);
 }
 
 /* A pool that a peer lends, or, under the name remote, what the peer has. */
 static int check_rdma_tier(const struct config *c, struct config_tier *t, unsigned tier, struct err *e)
 {
-  const struct config_peer *p = peer_of(c, t->peer);
 #ifndef HAVE_RDMA
   return err_set(e, -EINVAL,
                  "config: tier %s: this drayd was built without RDMA (libibverbs-dev, librdmacm-dev, "
@@ -55,14 +71,18 @@ static int check_rdma_tier(const struct config *c, struct config_tier *t, unsign
 #endif
   if (tier != DRAY_TIER_REMOTE_DRAM && tier != DRAY_TIER_REMOTE)
     return err_set(e, -EINVAL, "config: tier %s: transport rdma is for remote_dram and remote", t->name);
-  if (!p)
-    return err_set(e, -EINVAL, "config: tier %s: peer '%s' is none of peers:", t->name, t->peer ? t->peer : "");
+  int r = find_peers(c, t, e);
+  if (r < 0)
+    return r;
+  if (tier == DRAY_TIER_REMOTE_DRAM && t->peers_n > 1)
+    return err_set(e, -EINVAL, "config: tier %s: need one peer that lends, have %u: only remote may have several",
+                   t->name, t->peers_n);
   if (tier == DRAY_TIER_REMOTE && (t->capacity || t->fault))
     return err_set(e, -EINVAL, "config: tier remote: it is what the peer has: no capacity, no fault");
   if (tier == DRAY_TIER_REMOTE_DRAM && t->capacity < MIB(1))
     return err_set(e, -EINVAL, "config: tier %s: capacity: need at least 1 MiB, have %llu bytes", t->name,
                    (unsigned long long)t->capacity);
-  t->path = p->address;
+  t->path = c->peer[t->peer_at[0]].address;
   return 0;
 }
 
@@ -158,4 +178,20 @@ int config_finish(struct config *c, struct err *e)
       c->policy.profiles.tier[c->policy.ladder[i]].coherent = false;
   }
   return 0;
+}
+
+uint32_t config_devs(const struct config *c)
+{
+  return c->pools_n + (c->pools_n < c->tiers_n ? c->tier[c->pools_n].peers_n : 0);
+}
+
+const struct config_tier *config_dev_tier(const struct config *c, uint32_t i)
+{
+  return &c->tier[MIN_OF(i, c->pools_n)];
+}
+
+const struct config_peer *config_dev_peer(const struct config *c, uint32_t i)
+{
+  const struct config_tier *t = config_dev_tier(c, i);
+  return t->peers_n ? &c->peer[t->peer_at[i < c->pools_n ? 0 : i - c->pools_n]] : NULL;
 }

@@ -75,7 +75,10 @@ static void tiers(const struct config *was, const struct config *now, struct con
              {"coherence", a->coherence, b->coherence}};
     const struct {
       const char *key, *a, *b;
-    } t[] = {{"transport", a->transport, b->transport}, {"path", a->path, b->path}, {"owner", a->owner, b->owner}};
+    } t[] = {{"transport", a->transport, b->transport},
+             {"path", a->path, b->path},
+             {"owner", a->owner, b->owner},
+             {"peers", a->peer, b->peer}};
     for (size_t k = 0; k < ARRAY_LEN(n); k++) {
       snprintf(key, sizeof key, "tier %s: %s", b->name, n[k].key);
       number(d, key, n[k].a, n[k].b);
@@ -228,7 +231,7 @@ void config_diff_kernel(const struct config *c, const char *root, struct config_
       line(d, '!', "tier %s: numa_node %d: the kernel shows no such node", t->name, t->numa_node);
     if (is_dax(t))
       dax_tier(t, root, d);
-    else if (t->path && t->transport && strcmp(t->transport, "memory") && !there(root, t->path))
+    else if (t->path && t->transport && !t->peer && strcmp(t->transport, "memory") && !there(root, t->path))
       line(d, '!', "tier %s: %.200s: is not there", t->name, t->path);
   }
   struct err e = {{0}};

@@ -2,6 +2,7 @@
 /* The YAML file, bound to a schema: unknown keys, wrong types and duplicates are errors with a line number. */
 #include "mover/config_file.h"
 
+#include <ctype.h>
 #include <cyaml/cyaml.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 struct file_tier {
   char *name, *transport, *path, *capacity, *slab_size, *bounce, *depth, *numa_node, *owner, *fault, *keep, *coherence,
       *peer;
+  char **peers;
+  unsigned peers_count;
   bool huge_pages, buffered, no_uring, local_only, bounce_only;
 };
 struct file_tenant {
@@ -50,17 +53,34 @@ struct file_config {
   unsigned quotas_count, rates_count, rules_count;
 };
 
+#define PEER_NAME_MAX 31
+
 #define TEXT(type, key)                                                                                                \
   CYAML_FIELD_STRING_PTR(#key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct type, key, 1, 4096)
 #define FLAG(type, key) CYAML_FIELD_BOOL(#key, CYAML_FLAG_OPTIONAL, struct type, key)
 
+static const cyaml_schema_value_t name_schema = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, PEER_NAME_MAX)};
 static const cyaml_schema_field_t tier_fields[] = {
-    TEXT(file_tier, name),     TEXT(file_tier, transport),  TEXT(file_tier, path),
-    TEXT(file_tier, capacity), TEXT(file_tier, slab_size),  TEXT(file_tier, bounce),
-    TEXT(file_tier, depth),    TEXT(file_tier, numa_node),  TEXT(file_tier, owner),
-    TEXT(file_tier, fault),    FLAG(file_tier, huge_pages), FLAG(file_tier, buffered),
-    FLAG(file_tier, no_uring), TEXT(file_tier, keep),       TEXT(file_tier, coherence),
-    TEXT(file_tier, peer),     FLAG(file_tier, local_only), FLAG(file_tier, bounce_only),
+    TEXT(file_tier, name),
+    TEXT(file_tier, transport),
+    TEXT(file_tier, path),
+    TEXT(file_tier, capacity),
+    TEXT(file_tier, slab_size),
+    TEXT(file_tier, bounce),
+    TEXT(file_tier, depth),
+    TEXT(file_tier, numa_node),
+    TEXT(file_tier, owner),
+    TEXT(file_tier, fault),
+    FLAG(file_tier, huge_pages),
+    FLAG(file_tier, buffered),
+    FLAG(file_tier, no_uring),
+    TEXT(file_tier, keep),
+    TEXT(file_tier, coherence),
+    TEXT(file_tier, peer),
+    FLAG(file_tier, local_only),
+    FLAG(file_tier, bounce_only),
+    CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_tier, peers, &name_schema, 1,
+                         CONFIG_PEERS_MAX),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t tier_schema = {
@@ -156,6 +176,22 @@ static void gather(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
     g->n = MIN_OF(g->n + (size_t)k, sizeof g->text - 1);
 }
 
+/* The names of a list, with commas between. */
+static int apply_peers(struct config *c, const struct file_tier *f, struct config_tier *t, struct err *e)
+{
+  char all[CONFIG_PEERS_MAX * (PEER_NAME_MAX + 1)];
+  size_t at = 0;
+  if (f->peer)
+    return err_set(e, -EINVAL, "config: tier %s: peer and peers: give one of them", f->name ? f->name : "?");
+  for (unsigned i = 0; i < f->peers_count && at < sizeof all; i++) {
+    if (strchr(f->peers[i], ','))
+      return err_set(e, -EINVAL, "config: tier %s: peers: '%s' is none of peers:", f->name ? f->name : "?",
+                     f->peers[i]);
+    at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? "," : "", f->peers[i]);
+  }
+  return config_set_tier(c, t, "peers", all, e);
+}
+
 static int apply_tier(struct config *c, const struct file_tier *f, struct err *e)
 {
   struct config_tier *t = &c->tier[c->tiers_n];
@@ -177,6 +213,9 @@ static int apply_tier(struct config *c, const struct file_tier *f, struct err *e
     if (r < 0)
       return r;
   }
+  int r = f->peers ? apply_peers(c, f, t, e) : 0;
+  if (r < 0)
+    return r;
   c->tiers_n++;
   return 0;
 }
@@ -196,8 +235,11 @@ static int apply_tenant(struct config *c, const struct file_tenant *f, struct er
 static int apply_peer(struct config *c, const struct file_peer *f, struct err *e)
 {
   uint64_t ms = 0;
-  if (!f->name || !*f->name || strlen(f->name) > 31 || !f->address)
-    return err_set(e, -EINVAL, "config: a peer needs a name of at most 31 bytes and an address");
+  if (!f->name || !*f->name || strlen(f->name) > PEER_NAME_MAX || !f->address)
+    return err_set(e, -EINVAL, "config: a peer needs a name of at most %d bytes and an address", PEER_NAME_MAX);
+  for (const char *p = f->name; *p; p++)
+    if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
+      return err_set(e, -EINVAL, "config: peer '%s': only letters, digits, '-', '_' and '.'", f->name);
   for (uint32_t i = 0; i < c->peers_n; i++)
     if (strcmp(c->peer[i].name, f->name) == 0)
       return err_set(e, -EINVAL, "config: peer %s: given twice", f->name);

@@ -29,7 +29,7 @@ struct worker_seed {
   struct log log;
   int keeper; /* the worker's end of the channel */
   int arena_fd[ARENA_COUNT];
-  struct dev *dev[CONFIG_TIERS_MAX];
+  struct dev *dev[CONFIG_DEVS_MAX]; /* config_dev_tier() */
   uint32_t devs_n;
   int admin_fd;
   int listen_fd[CONFIG_TENANTS_MAX + 1];         /* [0] is the common one */
@@ -62,16 +62,16 @@ struct daemon {
   const struct config *cfg;
   struct log log;
   struct store *store;
-  struct dev *dev[CONFIG_TIERS_MAX];
+  struct dev *dev[CONFIG_DEVS_MAX]; /* config_dev_tier() */
   uint32_t devs_n;
-  struct dev *remote;  /* leads to a peer's cells; NULL: none */
+  struct peers *peers; /* peers.h; NULL: nobody's cells can be asked for */
   struct serve *serve; /* answers peers; NULL: nobody may connect */
   struct serve_cells *serve_cells;
   char *serve_list;
   struct peer_watch {
     uint32_t open, gen;
     bool lost; /* its cells are being forgotten */
-  } peer_watch[CONFIG_TIERS_MAX];
+  } peer_watch[CONFIG_DEVS_MAX];
   struct dev *copy_dev; /* an addressable device: takes region-to-region copies */
   int32_t pool_of_tier[DRAY_TIER_COUNT];
   uint8_t usable_tiers;

@@ -6,6 +6,8 @@
 #include "mover/step.h"
 #include "transports/check.h"
 
+#define PEERS_APART 16u
+
 static struct chunk *chunk_get(struct lane *l)
 {
   if (l->free_chunk == UINT32_MAX)
@@ -131,9 +133,14 @@ void lane_poll(struct lane *l)
   uint32_t back = help_take_back(l, done, ARRAY_LEN(done));
   for (uint32_t k = 0; k < back; k++)
     chunk_land(l, &done[k]);
+  l->polls++;
   for (uint32_t i = 0; i < l->d->devs_n; i++) {
     struct dev *dev = l->d->dev[i];
     uint32_t n;
+    /* there may be hundreds of peers; while nothing of ours is out they have only connections to show, which can wait
+     */
+    if (i >= l->d->cfg->pools_n && !l->flying && (i + l->polls) % PEERS_APART)
+      continue;
     while ((n = dev->hot->poll(dev, l->idx, done, ARRAY_LEN(done))) > 0) {
       if (dev->caps.asynchronous)
         lane_refresh(l);

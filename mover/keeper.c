@@ -237,7 +237,7 @@ static int bury(struct keeper *k)
     int r = dev->cold->quiesce(dev, QUIESCE_MS);
     if (r < 0) {
       log_line(&k->log, LOG_ERROR, "tier %s does not come to rest (%s): not starting another worker over its I/O",
-               k->cfg->tier[i].name, strerror(-r));
+               config_dev_tier(k->cfg, i)->name, strerror(-r));
       return r;
     }
   }
@@ -351,7 +351,8 @@ static int less_than_asked(struct keeper *k, struct err *e)
   for (uint32_t i = 0; k->cfg->strict && i < k->seed.devs_n; i++) {
     const struct dev_caps *c = &k->seed.dev[i]->caps;
     if (c->note[0] && !c->emulated && !c->aside) /* emulated is what the path asked for */
-      return err_set(e, -EINVAL, "strict: tier %s is less than asked: %.160s", k->cfg->tier[i].name, c->note);
+      return err_set(e, -EINVAL, "strict: tier %s is less than asked: %.160s", config_dev_tier(k->cfg, i)->name,
+                     c->note);
   }
   if (machine_fits(k->cfg, "", &why) < 0) {
     if (k->cfg->strict)

@@ -90,6 +90,7 @@ struct lane {
   uint32_t rows_made;
   uint32_t free_chunk; /* UINT32_MAX: none */
   uint32_t flying;     /* chunks in flight, all transports */
+  uint32_t polls;
   /* pins of ended leases: given back after the completions are out, many under one lock */
   struct slot_ref unpin[LANE_UNPINS];
   uint32_t unpin_n;

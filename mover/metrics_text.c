@@ -9,9 +9,11 @@
 
 #include "include/priv/bits.h"
 #include "include/priv/cleanup.h"
+#include "mover/admin_peer.h"
 #include "mover/admin_quota.h"
 #include "mover/daemon.h"
 #include "mover/metrics.h"
+#include "mover/peer.h"
 
 struct page {
   FILE *f;
@@ -248,6 +250,66 @@ static void revoked(struct page *p, struct daemon *d)
   one(p, "held_bytes", false, "Bytes of cells held so.", stat_read(&d->revokes.held_bytes));
 }
 
+/* Those we ask: a series for each peer of each tier. */
+static void peers(struct page *p, struct daemon *d)
+{
+  struct peer_sample {
+    const char *tier, *peer;
+    struct dev_paths is;
+  };
+  static const struct {
+    const char *name, *help, *label, *word;
+    size_t off;
+    bool counter, ns, narrow;
+  } is[] = {
+#define AT(field) offsetof(struct dev_paths, field)
+      {"peer_paths_open", "Ways to the peer that are open.", NULL, NULL, AT(open), false, false, true},
+      {"peer_paths", "Ways to the peer.", NULL, NULL, AT(all), false, false, true},
+      {"peer_epoch", "Which incarnation of the peer spoke last.", NULL, NULL, AT(epoch), false, false, true},
+      {"peer_dials", "Connections begun.", NULL, NULL, AT(dials), true, false, false},
+      {"peer_lost", "How often it went away.", NULL, NULL, AT(lost), true, false, false},
+      {"peer_questions", "Questions it answered.", NULL, NULL, AT(asked), true, false, false},
+      {"peer_answer_seconds", "Running mean of how long an answer takes.", NULL, NULL, AT(answer_ns), false, true,
+       false},
+      {"peer_transfers", "Transfers that arrived.", "direction", "read", AT(ops[0]), true, false, false},
+      {"peer_transfers", NULL, "direction", "write", AT(ops[1]), true, false, false},
+      {"peer_bytes", "Bytes of them.", "direction", "read", AT(bytes[0]), true, false, false},
+      {"peer_bytes", NULL, "direction", "write", AT(bytes[1]), true, false, false},
+      {"peer_failed", "Transfers that did not.", NULL, NULL, AT(failed), true, false, false},
+      {"peer_latency_seconds", "Running mean of a transfer.", NULL, NULL, AT(latency_ns), false, true, false},
+      {"peer_bytes_per_second", "Running mean while a lane is busy.", NULL, NULL, AT(bytes_per_s), false, false, false},
+#undef AT
+  };
+  CLEAN_PTR struct peer_sample *at = calloc(CONFIG_DEVS_MAX, sizeof *at);
+  uint32_t n = 0;
+  for (uint32_t i = 0; at && i < d->devs_n; i++)
+    if (d->dev[i]->cold->paths(d->dev[i], &at[n].is) == 0) {
+      const struct config_peer *c = config_dev_peer(d->cfg, i);
+      at[n].tier = config_dev_tier(d->cfg, i)->name;
+      at[n++].peer = c ? c->name : "?";
+    }
+  family(p, "peer_up", false, "1 while the peer answers.");
+  for (uint32_t i = 0; i < n; i++)
+    sample(p, at[i].is.reach == DEV_OPEN, "tier", at[i].tier, "peer", at[i].peer, NULL);
+  for (size_t k = 0; k < ARRAY_LEN(is); k++) {
+    if (is[k].help)
+      family(p, is[k].name, is[k].counter, is[k].help);
+    p->ns = is[k].ns;
+    for (uint32_t i = 0; i < n; i++) {
+      const char *v = (const char *)&at[i].is + is[k].off;
+      sample(p, is[k].narrow ? *(const uint32_t *)(const void *)v : *(const uint64_t *)(const void *)v, "tier",
+             at[i].tier, "peer", at[i].peer, is[k].label, is[k].word, NULL);
+    }
+  }
+  struct peers_served s;
+  if (!peers_served(d, &s))
+    s = (struct peers_served){.peers = 0};
+  one(p, "served_peers", false, "Peers that ask us.", s.peers);
+  one(p, "served_connections", false, "Their connections.", s.connections);
+  one(p, "served_refused", true, "Connections that were refused.", s.refused);
+  one(p, "served_lent_bytes", false, "Memory lent to them.", s.lent_bytes);
+}
+
 static void ledger(struct page *p, struct daemon *d)
 {
   const struct usage *u = &d->usage;
@@ -334,6 +396,7 @@ char *metrics_text(struct daemon *d, bool open, size_t *ret_n)
   rules(&p, d);
   ledger(&p, d);
   revoked(&p, d);
+  peers(&p, d);
   if (open)
     fputs("# EOF\n", p.f);
   if (fclose(p.f) != 0) {

@@ -102,6 +102,18 @@ static bool elsewhere(const struct call *c, unsigned tier, const struct outcome 
          (tier == DRAY_TIER_REMOTE || (tier == DRAY_TIER_ANY && missed && missed->status == DRAY_MISSED));
 }
 
+/* The same, with the key that the peer is to be shown. False: *o is how it ends, once it is filled. */
+static bool ask_peer(const struct call *c, const struct outcome *missed, uint32_t *ret_mkey, struct outcome *o)
+{
+  unsigned r = DRAY_REASON_OK;
+  if (!elsewhere(c, c->j->req.sqe.tier, missed))
+    return false;
+  r = ops_mkey(c->s, c->j->req.sqe.arg, ret_mkey);
+  if (r != DRAY_REASON_OK)
+    *o = outcome_refused(r);
+  return r == DRAY_REASON_OK;
+}
+
 static void count_read(const struct call *c, const struct outcome *o, unsigned tier)
 {
   struct lane_stats *st = &c->l->stats;
@@ -147,7 +159,7 @@ bool ops_get(const struct call *c, struct outcome *o)
   }
   uint32_t mkey;
   if (UNLIKELY(elsewhere(c, q->tier, NULL)) || find(c, q->arg, q->tier, &f, &slot, &v, o)) {
-    if (elsewhere(c, q->tier, o) && ops_mkey(c->s, q->arg, &mkey) == DRAY_REASON_OK)
+    if (ask_peer(c, o, &mkey, o))
       return peer_get(c, &mem, mkey, o);
     count_read(c, o, 0);
     return true;
@@ -181,7 +193,10 @@ bool ops_map(const struct call *c, struct outcome *o)
   struct policy_verdict v;
   struct cell_facts f;
   struct slot_ref slot;
-  if (find(c, q->arg, q->tier, &f, &slot, &v, o)) {
+  uint32_t mkey;
+  if (UNLIKELY(elsewhere(c, q->tier, NULL)) || find(c, q->arg, q->tier, &f, &slot, &v, o)) {
+    if (ask_peer(c, o, &mkey, o))
+      return peer_map(c, mkey, o);
     count_read(c, o, 0);
     return true;
   }

@@ -8,8 +8,10 @@
 #include "include/priv/bits.h"
 #include "mover/daemon.h"
 #include "mover/lane.h"
+#include "mover/peer_ask.h"
 #include "mover/peer_serve.h"
 #include "mover/session.h"
+#include "transports/rdma/serve.h"
 
 int peers_prepare(struct daemon *d, struct err *e)
 {
@@ -18,9 +20,14 @@ int peers_prepare(struct daemon *d, struct err *e)
     r = d->dev[i]->cold->prepare(d->dev[i], e);
   if (r == 0 && d->cfg->listen.address)
     r = peer_serve_open(d, e);
-  if (d->devs_n > d->cfg->pools_n)
-    d->remote = d->dev[d->cfg->pools_n];
-  return r;
+  if (r < 0 || d->devs_n == d->cfg->pools_n)
+    return r;
+  d->peers = calloc(1, sizeof *d->peers);
+  if (!d->peers)
+    return -ENOMEM;
+  d->peers->n = d->devs_n - d->cfg->pools_n;
+  memcpy(d->peers->dev, d->dev + d->cfg->pools_n, d->peers->n * sizeof d->peers->dev[0]);
+  return 0;
 }
 
 int peers_start(struct daemon *d, struct err *e)
@@ -32,12 +39,29 @@ void peers_stop(struct daemon *d)
 {
   if (d->serve)
     peer_serve_close(d);
+  free(d->peers);
+  d->peers = NULL;
 }
 
 void peers_slab_gone(struct daemon *d, uint32_t slab)
 {
   if (d->serve)
     peer_serve_slab_gone(d, slab);
+}
+
+bool peers_served(struct daemon *d, struct peers_served *ret_served)
+{
+  struct serve_stats s;
+  if (!d->serve)
+    return false;
+  serve_stats(d->serve, &s);
+  *ret_served = (struct peers_served){.peers = s.peers,
+                                      .connections = s.connections,
+                                      .refused = s.refused,
+                                      .lent_bytes = s.lent_bytes,
+                                      .cells = s.handles,
+                                      .registered_slabs = s.registered_slabs};
+  return true;
 }
 
 void peers_tell(struct lane *l, const struct lane_msg *m)
@@ -49,23 +73,35 @@ void peers_tell(struct lane *l, const struct lane_msg *m)
                          .path = DRAY_PATH_NONE,
                          .tier = (uint8_t)m->id,
                          .detail = m->seq};
+    if (s->post.notice_due & 1u << DRAY_LINK_STATE) /* of another tier, perhaps: one waits at a time */
+      post_flush(&s->post);
     post_notice(&s->post, DRAY_LINK_STATE, &c);
     if (s->dirty.next == &s->dirty)
       list_push_back(&l->dirty, &s->dirty);
   }
 }
 
-static void tell(struct daemon *d, uint32_t i, uint32_t open, uint32_t all)
+/* A line for the peer, a notice for its tier: paths of all that lead there. */
+static void tell(struct daemon *d, uint32_t i, const struct dev_paths *p)
 {
-  const char *name = d->cfg->tier[i].name;
-  log_line(&d->log, open == all ? LOG_INFO : LOG_WARN, "LINK_STATE: tier %s, peer %s: %u of %u paths are up", name,
-           d->cfg->tier[i].peer, open, all);
+  const struct config_tier *t = config_dev_tier(d->cfg, i);
+  uint32_t open = 0, all = 0;
+  log_line(&d->log, p->open == p->all ? LOG_INFO : LOG_WARN, "LINK_STATE: tier %s, peer %s: %u of %u paths are up%s%s",
+           t->name, config_dev_peer(d->cfg, i)->name, p->open, p->all, p->open || !p->why ? "" : ": ",
+           p->open || !p->why ? "" : p->why);
+  for (uint32_t k = 0; k < d->devs_n; k++) {
+    struct dev_paths q;
+    if (config_dev_tier(d->cfg, k) != t || d->dev[k]->cold->paths(d->dev[k], &q) < 0)
+      continue;
+    open += k == i ? p->open : q.open;
+    all += q.all;
+  }
   for (uint32_t k = 0; k < d->lanes_n; k++) {
     struct lane_msg *m = calloc(1, sizeof *m);
     if (!m)
       continue;
     m->kind = LANE_LINK;
-    m->id = dray_tier_by_name(name);
+    m->id = dray_tier_by_name(t->name);
     m->value = open ? DRAY_REASON_OK : DRAY_PEER_UNREACHABLE;
     m->seq = open << 16 | all;
     lane_send(&d->lanes[k], m);
@@ -94,20 +130,20 @@ bool peers_tick(struct daemon *d)
 {
   bool any = false;
   for (uint32_t i = 0; i < d->devs_n; i++) {
-    uint32_t open, all, gen;
+    struct dev_paths p;
     struct peer_watch *w = &d->peer_watch[i];
-    if (d->dev[i]->cold->paths(d->dev[i], &open, &all, &gen) < 0)
+    if (d->dev[i]->cold->paths(d->dev[i], &p) < 0)
       continue;
     any = true;
-    if (open != w->open)
-      tell(d, i, open, all);
-    w->open = open;
-    if (i < d->cfg->pools_n && w->gen && gen != w->gen) {
+    if (p.open != w->open)
+      tell(d, i, &p);
+    w->open = p.open;
+    if (i < d->cfg->pools_n && w->gen && p.gen != w->gen) {
       log_line(&d->log, LOG_WARN, "tier %s: peer %s has taken back what it lent: its cells are forgotten",
                d->cfg->tier[i].name, d->cfg->tier[i].peer);
       w->lost = true;
     }
-    w->gen = gen;
+    w->gen = p.gen;
     if (w->lost)
       pool_lost(d, i);
     if (w->lost && store_pool_idle(d->store, i)) {

@@ -33,6 +33,13 @@ void peers_stop(struct daemon *d);
 bool peers_tick(struct daemon *d);
 /* Peers do not reach that slab any more when this returns. Any thread. */
 void peers_slab_gone(struct daemon *d, uint32_t slab);
+/* Those who ask us. */
+struct peers_served {
+  uint64_t peers, connections, lent_bytes, cells, registered_slabs; /* now; cells: that they read or write */
+  uint64_t refused;                                                 /* connections, since the start */
+};
+/* False: nobody may. */
+bool peers_served(struct daemon *d, struct peers_served *ret_served);
 /* A lane tells its sessions. */
 void peers_tell(struct lane *l, const struct lane_msg *m);
 
@@ -43,6 +50,8 @@ bool peer_any(const struct lane *l);
    is to be (MOVE). */
 bool peer_get(const struct call *c, const struct span *mem, uint32_t mkey, struct outcome *o);
 bool peer_put(const struct call *c, const struct span *mem, uint32_t mkey, struct outcome *o);
+/* A copy of the peer's cell is leased (DRAY_MAP_OR_STAGE), or it is said that it is not attendable. */
+bool peer_map(const struct call *c, uint32_t mkey, struct outcome *o);
 bool peer_stat(const struct call *c, struct outcome *o);
 bool peer_bring(const struct call *c, struct outcome *o);
 /* A local copy, pinned in slot, goes to the peer, and then from here. */
@@ -51,6 +60,8 @@ bool peer_send(const struct call *c, const struct cell_facts *f, struct slot_ref
 void peer_answered(struct lane *l, struct peer_ask *a);
 /* The step's bytes have arrived there, whole: true: the peer is asked to list them, and the step waits for that. */
 bool peer_commits(struct lane *l, struct step *t);
+/* It failed: true: another peer is asked for the same. */
+bool peer_again(struct lane *l, struct step *t);
 /* The step has its slot here: what it reads is the peer's cell. */
 void peer_source(struct lane *l, struct step *t, void *to);
 /* The step ends: lets go of what the peer keeps for it. */

@@ -10,32 +10,15 @@
 #include "mover/daemon.h"
 #include "mover/lane.h"
 #include "mover/peer.h"
+#include "mover/peer_ask.h"
 #include "mover/session.h"
 #include "mover/step.h"
-#include "transports/rdma/remote.h"
 
-#define ASK_MS 5000u /* for a directive without a deadline */
-
-struct peer_ask {
-  struct link_call call; /* first */
-  struct lane *l;
-  struct step *t; /* NULL: nobody waits for it any more */
-  struct dev *dev;
-  bool asking;       /* the answer is still to come */
-  bool held, writes; /* the peer keeps a reservation (writes) or a pin for us */
-  bool committed;    /* it has listed what we wrote */
-  bool leaves;       /* MOVE: the local cell goes once the peer has it */
-  uint64_t handle;
-  struct slab_mem mem; /* of the peer's cell or reservation */
-  uint16_t reason;
-  union wire_msg a;
-  struct lane_msg msg;         /* that the answer is here: it must not fail for want of memory */
-  uint64_t asked_ns, until_ns; /* reading: so long at least the peer keeps the bytes */
-};
+#define RELEASE_MS 5000u
 
 bool peer_any(const struct lane *l)
 {
-  return l->d->remote != NULL;
+  return l->d->peers != NULL;
 }
 
 /* ---- questions ---- */
@@ -60,10 +43,9 @@ static void on_answer(struct link_call *c, const union wire_msg *a, unsigned rea
   lane_send(k->l, &k->msg);
 }
 
-static void ask(struct peer_ask *k)
+void peer_ask_send(struct peer_ask *k, uint64_t deadline_ns)
 {
-  uint64_t until = k->t && k->t->job->deadline_ns ? k->t->job->deadline_ns : 0;
-  k->call.deadline_ns = until ? until : daemon_now_ns() + ASK_MS * 1000000ull;
+  k->call.deadline_ns = deadline_ns;
   k->call.done = on_answer;
   k->asking = true;
   k->asked_ns = daemon_now_ns();
@@ -76,8 +58,7 @@ static void on_released(struct link_call *c, const union wire_msg *a, unsigned r
   free(c);
 }
 
-/* Lets the peer go of what it keeps; nobody waits for the answer. */
-static void release(struct peer_ask *k)
+void peer_ask_release(struct peer_ask *k)
 {
   struct link_call *c = k->held ? calloc(1, sizeof *c) : NULL;
   k->held = false;
@@ -85,14 +66,14 @@ static void release(struct peer_ask *k)
     return;
   wire_begin(&c->q, k->writes ? WIRE_ABANDON : WIRE_RELEASE, 0, 1);
   c->q.handle.handle = k->handle;
-  c->deadline_ns = daemon_now_ns() + ASK_MS * 1000000ull;
+  c->deadline_ns = daemon_now_ns() + RELEASE_MS * 1000000ull;
   c->done = on_released;
   link_ask(remote_link(k->dev), c);
 }
 
 static void ask_free(struct peer_ask *k)
 {
-  release(k);
+  peer_ask_release(k);
   remote_free(&k->mem);
   free(k);
 }
@@ -109,14 +90,13 @@ void peer_step_end(struct lane *l, struct step *t)
     ask_free(k);
 }
 
-static struct peer_ask *ask_new(const struct call *c, unsigned kind, struct step **ret_step)
+struct peer_ask *peer_ask_new(const struct call *c, unsigned kind, struct step **ret_step)
 {
   struct peer_ask *k = calloc(1, sizeof *k);
   if (!k)
     return NULL;
   struct step *t = step_new(c->l, c->s, c->j, c->item, kind);
   k->l = c->l;
-  k->dev = c->l->d->remote;
   k->t = t;
   t->peer = k;
   t->state = STEP_ASK;
@@ -145,7 +125,7 @@ static void mkey_fill(struct lane *l, uint32_t mkey, struct dray_key *ret_key)
     *ret_key = *k;
 }
 
-static void question(struct peer_ask *k, const struct call *c, unsigned type, uint32_t mkey, bool move)
+void peer_ask_about(struct peer_ask *k, const struct call *c, unsigned type, uint32_t mkey, bool move)
 {
   wire_begin(&k->call.q, type, 0, 1);
   struct wire_resolve *q = &k->call.q.resolve;
@@ -167,49 +147,49 @@ static void reserve(struct peer_ask *k, const struct session *s, const struct ce
   q->taint = n->taint;
   q->no_replace = n->no_replace;
   k->writes = true;
-  ask(k);
+  peer_turn_first(k);
 }
 
 bool peer_get(const struct call *c, const struct span *mem, uint32_t mkey, struct outcome *o)
 {
   struct step *t;
-  struct peer_ask *k = ask_new(c, STEP_GET, &t);
+  struct peer_ask *k = peer_ask_new(c, STEP_GET, &t);
   if (!k)
     return no_memory(o);
   t->mem = *mem;
   t->len = c->w->len;
-  question(k, c, WIRE_RESOLVE, mkey, false);
-  ask(k);
+  peer_ask_about(k, c, WIRE_RESOLVE, mkey, false);
+  peer_turn_first(k);
   return false;
 }
 
 bool peer_stat(const struct call *c, struct outcome *o)
 {
   struct step *t;
-  struct peer_ask *k = ask_new(c, STEP_GET, &t);
+  struct peer_ask *k = peer_ask_new(c, STEP_GET, &t);
   if (!k)
     return no_memory(o);
-  question(k, c, WIRE_STAT, 0, false);
-  ask(k);
+  peer_ask_about(k, c, WIRE_STAT, 0, false);
+  peer_turn_first(k);
   return false;
 }
 
 bool peer_bring(const struct call *c, struct outcome *o)
 {
   struct step *t;
-  struct peer_ask *k = ask_new(c, STEP_PUT, &t);
+  struct peer_ask *k = peer_ask_new(c, STEP_PUT, &t);
   if (!k)
     return no_memory(o);
   t->tier = c->j->req.sqe.tier;
-  question(k, c, WIRE_RESOLVE, 0, true);
-  ask(k);
+  peer_ask_about(k, c, WIRE_RESOLVE, 0, true);
+  peer_turn_first(k);
   return false;
 }
 
 bool peer_put(const struct call *c, const struct span *mem, uint32_t mkey, struct outcome *o)
 {
   struct step *t;
-  struct peer_ask *k = ask_new(c, STEP_PUT, &t);
+  struct peer_ask *k = peer_ask_new(c, STEP_PUT, &t);
   if (!k)
     return no_memory(o);
   t->there = true;
@@ -233,7 +213,7 @@ bool peer_send(const struct call *c, const struct cell_facts *f, struct slot_ref
   unsigned r = !m.mem->base                                           ? DRAY_UNSUPPORTED
                : f->tenant != c->s->tenant || f->agent != c->s->agent ? DRAY_SCOPE_DENIED
                                                                       : 0;
-  struct peer_ask *k = r ? NULL : ask_new(c, STEP_MOVE, &t);
+  struct peer_ask *k = r ? NULL : peer_ask_new(c, STEP_MOVE, &t);
   if (!k) {
     store_unpin(c->l->d->store, slot);
     *o = outcome_refused(r ? r : DRAY_LIMIT);
@@ -256,7 +236,7 @@ bool peer_send(const struct call *c, const struct cell_facts *f, struct slot_ref
 
 /* ---- answers ---- */
 
-static void end_with(struct lane *l, struct step *t, unsigned reason)
+void peer_ask_end(struct lane *l, struct step *t, unsigned reason)
 {
   struct outcome o = outcome_for(reason);
   o.tier = DRAY_TIER_REMOTE;
@@ -277,13 +257,14 @@ static void resolved(struct lane *l, struct step *t, struct peer_ask *k)
   const struct wire_resolved *a = &k->a.resolved;
   k->handle = a->handle;
   k->held = true;
+  peer_turn_had(k);
   k->until_ns = k->asked_ns + (uint64_t)a->lease_ms * 1000000u;
   t->facts.len = a->len;
   t->facts.crc = a->crc;
   t->facts.has_crc = a->has_crc;
   if (t->kind == STEP_GET) {
     if (t->len > a->len) {
-      end_with(l, t, DRAY_OUT_OF_RANGE);
+      peer_ask_end(l, t, DRAY_OUT_OF_RANGE);
       return;
     }
     /* what arrives is proven whenever it can be: the peer's word is not enough */
@@ -293,11 +274,18 @@ static void resolved(struct lane *l, struct step *t, struct peer_ask *k)
     step_start(l, t);
     return;
   }
+  unsigned r = k->maps ? peer_map_place(l, t, k) : DRAY_REASON_OK;
+  if (k->maps)
+    stat_add(&l->stats.hits_by_tier[DRAY_TIER_REMOTE], 1);
+  if (r != DRAY_REASON_OK) {
+    peer_ask_end(l, t, r);
+    return;
+  }
   /* MOVE to here: a new cell of ours with what the peer knows of it. One of the fleet's has an owner that was not said
    */
   int32_t pool = l->d->pool_of_tier[t->tier];
   if (a->scope == DRAY_SCOPE_FLEET || pool < 0 || !a->has_crc) {
-    end_with(l, t, pool < 0 ? DRAY_BAD_TIER : !a->has_crc ? DRAY_UNSUPPORTED : DRAY_SCOPE_DENIED);
+    peer_ask_end(l, t, pool < 0 ? DRAY_BAD_TIER : !a->has_crc ? DRAY_UNSUPPORTED : DRAY_SCOPE_DENIED);
     return;
   }
   static const struct dray_key none;
@@ -323,7 +311,7 @@ static void reserved(struct lane *l, struct step *t, struct peer_ask *k)
   k->handle = k->a.reserved.handle;
   k->held = true;
   if (k->mem.bytes != t->len) {
-    end_with(l, t, DRAY_IO_ERROR);
+    peer_ask_end(l, t, DRAY_IO_ERROR);
     return;
   }
   xfer_begin(t, k, XFER_WRITE, t->len, true);
@@ -363,7 +351,7 @@ bool peer_commits(struct lane *l, struct step *t)
   k->call.q.commit.crc = crc;
   t->state = STEP_ASK;
   k->held = false; /* whatever the answer: the peer keeps it no more */
-  ask(k);
+  peer_ask_send(k, t->job->deadline_ns ? t->job->deadline_ns : daemon_now_ns() + RELEASE_MS * 1000000ull);
   return true;
 }
 
@@ -407,7 +395,9 @@ void peer_answered(struct lane *l, struct peer_ask *k)
     t->reason = k->reason;
     complete_step(l, t);
   } else if (k->reason != DRAY_REASON_OK) {
-    end_with(l, t, k->reason);
+    unsigned r;
+    if (!peer_turn_next(k, k->reason, &r))
+      peer_ask_end(l, t, r);
   } else if (asked == WIRE_RESOLVE) {
     resolved(l, t, k);
   } else if (asked == WIRE_RESERVE) {
@@ -416,6 +406,7 @@ void peer_answered(struct lane *l, struct peer_ask *k)
     stated(l, t, &k->a.facts);
   } else {
     k->committed = true;
+    peer_turn_had(k);
     if (k->leaves)
       store_drop(l->d->store, &t->facts);
     complete_step(l, t);

@@ -25,6 +25,11 @@ void peers_slab_gone(struct daemon *d, uint32_t slab)
 {
   (void)d, (void)slab;
 }
+bool peers_served(struct daemon *d, struct peers_served *ret_served)
+{
+  (void)d, (void)ret_served;
+  return false;
+}
 void peers_tell(struct lane *l, const struct lane_msg *m)
 {
   (void)l, (void)m;
@@ -49,6 +54,11 @@ bool peer_put(const struct call *c, const struct span *mem, uint32_t mkey, struc
   (void)c, (void)mem, (void)mkey;
   return none(o);
 }
+bool peer_map(const struct call *c, uint32_t mkey, struct outcome *o)
+{
+  (void)c, (void)mkey;
+  return none(o);
+}
 bool peer_stat(const struct call *c, struct outcome *o)
 {
   (void)c;
@@ -69,6 +79,11 @@ void peer_answered(struct lane *l, struct peer_ask *a)
   (void)l, (void)a;
 }
 bool peer_commits(struct lane *l, struct step *t)
+{
+  (void)l, (void)t;
+  return false;
+}
+bool peer_again(struct lane *l, struct step *t)
 {
   (void)l, (void)t;
   return false;

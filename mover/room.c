@@ -99,7 +99,7 @@ static bool next_pool(struct lane *l, struct step *t)
   if (t->job->req.sqe.tier || (t->kind != STEP_PUT && t->kind != STEP_STAGE))
     return false;
   for (uint32_t p = t->pool + 1; p < store_pools(st); p++) {
-    if (t->kind == STEP_STAGE && !store_pool(st, p)->attendable)
+    if ((t->kind == STEP_STAGE || t->leases) && !store_pool(st, p)->attendable)
       continue;
     t->pool = p;
     if (t->kind == STEP_PUT)

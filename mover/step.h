@@ -75,6 +75,7 @@ struct step {
   /* peer.h */
   struct peer_ask *peer; /* what is asked of it, or held there; NULL: it is all here */
   bool there;            /* the cell is the peer's: nothing is to be committed here */
+  bool leases;           /* MAP of a peer's cell: its copy here is leased once it is committed */
 
   /* demotion */
   struct cell_facts victim;

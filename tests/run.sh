@@ -102,10 +102,28 @@ if [ $quick = 0 ]; then
 
   say "TSan: the mover's internals and a mover at work"
   targets="mover/drayd cli/dray tests/unit/store/store_test tests/unit/mover/mover-span tests/unit/mover/mover-config
-    tests/unit/mover/mover-units tests/unit/mover/mover-config_diff tests/unit/mover/mover-quota_config tests/integration/integration-data tests/integration/integration-order tests/integration/integration-life
+    tests/unit/mover/mover-units tests/unit/mover/mover-config_diff tests/unit/mover/mover-peer_pick tests/unit/mover/mover-quota_config tests/integration/integration-data tests/integration/integration-order tests/integration/integration-life
     tests/integration/integration-copy tests/integration/integration-poison" \
     build "$B/tsan" clang clang++ --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
   TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/tests/tsan.supp" run "$B/tsan" --suite tsan -t 4
+
+  if grep -q guest-paths "$B/tsan/build.ninja"; then
+    say "TSan: the threads of RDMA, in the guest"
+    targets="tests/guest/guest-paths tests/guest/guest-peers tests/guest/guest-rdma" build "$B/tsan" clang clang++
+    here=$(cd "$B" && pwd)/tsan rc=0
+    GUEST_REPORTS=/tmp/tsan TSAN_OPTIONS="log_path=/tmp/tsan:exitcode=0:suppressions=$PWD/tests/tsan.supp" tests/guest/run.sh -t 240 -m 4096 -b "$here" \
+      rxe -- "$PWD/tests/guest/inside.sh" rxe "$here" 'WhatAPeerLends*:GuestPeers.ACellIsFound*:GuestPaths.OneOfTwoThatDies*' >"$B/tsan-guest.log" 2>&1 </dev/null || rc=$?
+    n=$(grep -cE '^\[       OK \]' "$B/tsan-guest.log" || true)
+    printf 'guest: exit code %d, %d passed\n' "$rc" "$n"
+    total=$((total + n))
+    if [ "$rc" = 77 ]; then
+      skipped=$((skipped + 1))
+      tail -1 "$B/tsan-guest.log"
+    elif [ "$rc" != 0 ]; then
+      failed=$((failed + 1))
+      tail -80 "$B/tsan-guest.log"
+    fi
+  fi
 
   say "fuzz: $FUZZ_SECONDS s each"
   targets="tests/fuzz/fuzz-take tests/fuzz/fuzz-config tests/fuzz/fuzz-profile tests/fuzz/fuzz-handshake

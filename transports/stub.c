@@ -75,9 +75,9 @@ int stub_detach(struct dev *d)
   return -ENOTSUP;
 }
 
-int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+int stub_paths(struct dev *d, struct dev_paths *ret_paths)
 {
-  (void)d, (void)ret_open, (void)ret_all, (void)ret_gen;
+  (void)d, (void)ret_paths;
   return -ENOTSUP;
 }
 

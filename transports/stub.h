@@ -26,7 +26,7 @@ int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_
 int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
 int stub_index_met(struct dev *d, uintptr_t addr, uint64_t unit);
 int stub_detach(struct dev *d);
-int stub_paths(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
+int stub_paths(struct dev *d, struct dev_paths *ret_paths);
 
 /* For transports that copy, or have bounce memory in any case. */
 int stub_memory_add(struct dev *d, void *base, uint64_t bytes); /* 0 */

@@ -52,6 +52,7 @@ struct dev_config {
   uint8_t keep;                 /* enum dev_keep: cxl single device or file */
   uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
   const char *node;             /* rdma: this node's name, as the peer sees it */
+  const char *peer;             /* rdma: the peer's, as our configuration has it; NULL: it has none */
   const char *key_file;         /* rdma: NULL: none, and the peer must be on this host */
   uint32_t timeout_ms;          /* rdma: of an xfer without a deadline; 0: 5000 */
   bool bounces;                 /* rdma: engines' memory is never registered: all bytes go through bounce memory */
@@ -89,6 +90,25 @@ struct dev_caps {
   char owner[64]; /* DEV_PRIVATE: the tenant's name */
   char note[160]; /* what is less than asked ("no huge pages: 4 KiB pages"), or "" */
   bool aside;     /* the note only informs: nothing that was asked for is missing */
+};
+
+/* How one gets to a device on another machine, and what went that way. */
+enum dev_reach {
+  DEV_TRYING = 1, /* lost a moment ago, or not spoken to yet */
+  DEV_OPEN = 2,   /* it answers */
+  DEV_DOWN = 3,   /* it does not */
+};
+struct dev_paths {
+  uint32_t open, all;   /* ways there; open ones */
+  uint32_t gen;         /* rises when what was there is lost (its slabs answer PEER_STALE) */
+  uint8_t reach;        /* enum dev_reach */
+  const char *why;      /* the last connection was lost for, or did not come about; static text, NULL: none was */
+  uint32_t epoch;       /* the peer's, as it last said; 0: it never did */
+  uint64_t dials, lost; /* connections begun in all, the asking one's and data; lost: how often the asking one was */
+  uint32_t backoff_ms;  /* until it is tried again; 0: it is not waited for */
+  uint64_t asked, answer_ns;         /* questions answered; a running mean of how long that took */
+  uint64_t ops[2], bytes[2], failed; /* xfers that ended: [0] read, [1] written; failed ones count there only */
+  uint64_t latency_ns, bytes_per_s;  /* running means: of an xfer, taken to done; of a busy lane. 0: none yet */
 };
 
 /* One slab's memory. Made by slab_add, owned by the caller until slab_del. */
@@ -175,16 +195,14 @@ struct transport_cold {
      From then on slab_add says -ENODEV. In each process that has the device; idempotent. 0; -ENOTSUP: there is nothing
      that could be taken away. */
   int (*detach)(struct dev *d);
-  /* How many ways lead to it, how many of them are open now, and a number that rises when what was there is lost (its
-     slabs answer PEER_STALE). -ENOTSUP: it is on this machine. */
-  int (*paths)(struct dev *d, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen);
-
   /* In the worker: memory of an engine, mapped at base, that xfers may name until memory_del returns. The device may
      come to reach it without bounce memory. Pins nothing yet, and xfers on memory that was not added work as well.
      0, -ENOMEM, -EEXIST (it overlaps another). */
   int (*memory_add)(struct dev *d, void *base, uint64_t bytes);
   /* No xfer on it is in flight; before it is unmapped. */
   void (*memory_del)(struct dev *d, void *base);
+  /* -ENOTSUP: it is on this machine. Any thread. */
+  int (*paths)(struct dev *d, struct dev_paths *ret_paths);
 };
 
 /* Hot ops. */

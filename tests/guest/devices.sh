@@ -55,6 +55,13 @@ devices_cxl() {
   export GUEST_DAX
 }
 
+# from device 1 to 2, or 2 to 1: what the kernel forgets when the link goes down
+rxe_way() {
+  local from=GUEST_IF$1 to=GUEST_IF$((3 - $1))
+  ip neigh replace 10.9.0.$((3 - $1)) dev "${!from}" lladdr "$(cat "/sys/class/net/${!to}/address")"
+  ip route replace 10.9.0.$((3 - $1)) dev "${!from}" src "10.9.0.$1" table "10$1"
+}
+
 # two devices whose packets truly go over the wire: without the rules the kernel hands them over in passing
 devices_rxe() {
   modprobe -a rdma_rxe rdma_ucm virtio_net || return 1
@@ -68,11 +75,11 @@ devices_rxe() {
     ifs[n]=$i
     n=$((n + 1))
   done
+  export GUEST_IF1=${ifs[1]} GUEST_IF2=${ifs[2]}
   echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
   for n in 1 2; do
     local o=$((3 - n))
-    ip neigh add 10.9.0.$o dev "${ifs[n]}" lladdr "$(cat "/sys/class/net/${ifs[o]}/address")"
-    ip route add 10.9.0.$o dev "${ifs[n]}" src 10.9.0.$n table 10$n
+    rxe_way $n
     ip rule add pref $n iif lo oif "${ifs[n]}" to 10.9.0.$o lookup 10$n
     ip rule add pref $((n + 2)) iif lo from 10.9.0.$n to 10.9.0.$o lookup 10$n
   done
@@ -84,7 +91,6 @@ devices_rxe() {
     GUEST_DAX=$(dax_under e820_pmem)
     export GUEST_DAX
   fi
-  export GUEST_IF1=${ifs[1]} GUEST_IF2=${ifs[2]}
 }
 
 # one of two machines on one wire: 10.9.0.$GUEST_NODE, the other one's is GUEST_PEER

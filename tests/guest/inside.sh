@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # In the guest: inside.sh VARIANT BUILD_DIR [FILTER]. Makes the devices, runs the programs for them, one after the other.
+# GUEST_REPORTS: log_path of a sanitizer; whatever is there at the end is a failure.
 variant=$1 build=$2 filter=${3:-*}
+export GUEST_BUILD=$build
 cd "$(dirname "$0")" || exit 2
 . ./devices.sh
 bad=0
@@ -60,6 +62,8 @@ case $variant in
     if [ -x "$build/tests/guest/guest-rdma" ] && [ "$filter" != conform ]; then
       modprobe sch_netem
       program guest-rdma "GuestRdma.$filter"
+      program guest-paths "$filter"
+      program guest-peers "$filter"
       program guest-rdma "GuestRdmaKill.$filter:GuestRdmaPoison.$filter"
     fi
     ;;
@@ -76,6 +80,13 @@ case $variant in
     fi
     ;;
 esac
+# a ThreadSanitizer build writes what it finds there: the movers' own output is nobody's
+for f in "${GUEST_REPORTS:-/nothing}".*; do
+  [ -s "$f" ] || continue
+  printf -- '-- %s:\n' "$f"
+  cat "$f"
+  bad=1
+done
 # rxe of this kernel kills a queue pair's tasklet while it may still be queued (it has work queues from 6.2 on); harmless, and not ours
 dmesg | grep -E 'WARNING:|BUG:|Oops' | grep -v 'tasklet_clear_sched' && { echo '-- the kernel complained'; bad=1; }
 exit $bad

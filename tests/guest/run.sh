@@ -175,7 +175,7 @@ mkdir -p "$work/own/job"
   printf 'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 GUEST_VARIANT=%q\n' "$variant"
   while IFS= read -r name; do
     printf 'export %q=%q\n' "$name" "${!name}"
-  done < <(compgen -e | grep -E '^(GUEST|GTEST|UBSAN|ASAN)_' || true)
+  done < <(compgen -e | grep -E '^(GUEST|GTEST|UBSAN|ASAN|TSAN)_' || true)
   cat <<'BEGIN'
 mount -t tmpfs tmp /tmp
 mkdir -p /dev/shm /dev/pts

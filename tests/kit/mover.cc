@@ -134,7 +134,7 @@ int64_t Mover::status(const std::string &path) const
   json_t *o = json_loads(ask("{\"verb\":\"status\"}").c_str(), 0, nullptr), *at = o;
   std::stringstream s(path);
   for (std::string part; std::getline(s, part, '.');)
-    at = json_object_get(at, part.c_str());
+    at = json_is_array(at) ? json_array_get(at, strtoul(part.c_str(), nullptr, 10)) : json_object_get(at, part.c_str());
   int64_t v = json_is_integer(at) ? json_integer_value(at) : -1;
   json_decref(o);
   return v;

@@ -37,7 +37,7 @@ public:
   std::string log() const;
   pid_t keeper() const { return pid_; }
   pid_t worker() const;
-  /* A number of `status`, by dotted path: "counters.taken", "sessions". -1 when there is none. */
+  /* A number of `status`, by dotted path: "counters.taken", "sessions", "peers.0.dials". -1 when there is none. */
   int64_t status(const std::string &path) const;
   /* Waits at most 10 s for status(path) == value. */
   bool wait_status(const std::string &path, int64_t value) const;

@@ -168,10 +168,10 @@ static int fault_prepare(struct dev *dev, struct err *e)
   struct fault_dev *f = fault_of(dev);
   return f->inner->cold->prepare(f->inner, e);
 }
-static int fault_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+static int fault_paths(struct dev *dev, struct dev_paths *ret_paths)
 {
   struct fault_dev *f = fault_of(dev);
-  return f->inner->cold->paths(f->inner, ret_open, ret_all, ret_gen);
+  return f->inner->cold->paths(f->inner, ret_paths);
 }
 
 static int fault_memory_add(struct dev *dev, void *base, uint64_t bytes)

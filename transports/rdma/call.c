@@ -232,6 +232,8 @@ static void heard_answer(struct link *k, const union wire_msg *a)
     struct link_call *c = LIST_OF(at, struct link_call, link);
     if (c->id == a->h.id) {
       list_remove(&c->link);
+      stat_add(&k->answered, 1);
+      stat_set(&k->answer_ns, tally_mean(k->answer_ns, k->now_ns - c->asked_ns));
       bool stale = a->h.type == WIRE_DONE ? a->done.reason == DRAY_PEER_STALE : false;
       c->done(c, a, stale ? DRAY_PEER_STALE : DRAY_REASON_OK);
       return;
@@ -326,6 +328,7 @@ void calls_tick(struct link *k)
     if (k->open_n >= WIRE_WINDOW)
       break;
     c->q.h.id = c->id = ++k->next_id;
+    c->asked_ns = k->now_ns;
     c->q.h.epoch = k->hail.epoch;
     if (!ask(k, &c->q))
       break;

@@ -5,12 +5,12 @@
 
 #include "transports/rdma/rdma_internal.h"
 
-#define ACK_TIMEOUT 16u /* 4.096 us << 16: a quarter of a second, seven times */
+#define ACK_TIMEOUT 16u /* 4.096 us << 16: a quarter of a second */
+#define RETRIES 6u      /* 7 is without end on soft RoCE: a connection over a dead path would never be found dead */
 
 int dial_begin(struct rdma_dev *d, struct rdma_event_channel *ch, struct dial *l, uint64_t now_ns)
 {
   struct address_path *p = &d->path[l->path];
-  l->quiet = false;
   if (rdma_create_id(ch, &l->id, l, RDMA_PS_TCP)) {
     l->id = NULL;
     return -errno;
@@ -82,7 +82,7 @@ static int routed(struct rdma_dev *d, struct dial *l, const struct wire_join *jo
                               .private_data_len = sizeof *join,
                               .responder_resources = 0,
                               .initiator_depth = most,
-                              .retry_count = 7,
+                              .retry_count = RETRIES,
                               .rnr_retry_count = 7};
   l->step = STEP_CONNECT;
   return rdma_connect(l->id, &p) ? -errno : 0;

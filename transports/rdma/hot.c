@@ -30,6 +30,8 @@ int lane_make(struct rdma_dev *d, struct rdma_lane *l, uint32_t idx)
 {
   l->d = d;
   l->parts_n = (uint32_t)(d->lane_bounce / RDMA_PART_BYTES);
+  for (uint32_t i = 0; i < d->verbs.n; i++) /* what is out has room in the completion queue, whatever becomes of it */
+    l->parts_n = MIN_OF(l->parts_n, MAX_OF(d->verbs.dev[i].max_cqe, 2u) - 1);
   l->bounce_off = idx * d->lane_bounce;
   l->x = calloc(d->depth, sizeof *l->x);
   l->part = calloc(l->parts_n, sizeof *l->part);
@@ -130,10 +132,12 @@ static int hot_submit(struct dev *dev, uint32_t lane, const struct xfer *x)
                      .at = vec_begin(x->vec),
                      .bad_at = UINT64_MAX,
                      .deadline_ns = x->deadline_ns && x->deadline_ns < until ? x->deadline_ns : until,
+                     .begun_ns = l->now_ns,
                      .next = RDMA_NONE,
                      .used = true,
                      .queued = true};
   l->xs++;
+  tally_begin(&l->tally, l->now_ns);
   if (l->cut_tail == RDMA_NONE)
     l->cut_head = at;
   else

@@ -17,6 +17,7 @@
 
 #define TICK_MS 10
 #define PING_NS 500000000ull
+#define DEAF_NS 1000000000ull
 
 void link_ring(struct link *k)
 {
@@ -35,6 +36,21 @@ void link_paths(const struct link *k, uint32_t *ret_open, uint32_t *ret_all)
   *ret_all = k->d->paths;
 }
 
+void link_tell(const struct link *k, struct dev_paths *p)
+{
+  unsigned status = link_status(k);
+  uint64_t at = stat_read(&k->retry_ns), now = address_now_ns();
+  link_paths(k, &p->open, &p->all);
+  p->reach = status == LINK_OPEN ? DEV_OPEN : status == LINK_DOWN ? DEV_DOWN : DEV_TRYING;
+  p->why = (const char *)(uintptr_t)stat_read(&k->why);
+  p->epoch = (uint32_t)stat_read(&k->epoch);
+  p->dials = stat_read(&k->dials);
+  p->lost = stat_read(&k->lost);
+  p->backoff_ms = status != LINK_OPEN && at > now ? (uint32_t)((at - now + 999999u) / 1000000u) : 0;
+  p->asked = stat_read(&k->answered);
+  p->answer_ns = stat_read(&k->answer_ns);
+}
+
 static void status_set(struct link *k, unsigned status)
 {
   if (link_see(&k->status) == status)
@@ -50,7 +66,7 @@ void link_drop(struct link *k, const char *why)
 {
   if (k->control.step == STEP_IDLE)
     return;
-  k->why = why;
+  stat_set(&k->why, (uintptr_t)why);
   if (k->pipe.channel)
     epoll_ctl(k->epoll, EPOLL_CTL_DEL, k->pipe.channel->fd, NULL);
   dial_end(&k->control, &k->pipe);
@@ -59,9 +75,10 @@ void link_drop(struct link *k, const char *why)
   calls_lost(k);
   backoff_fail(&k->control.backoff, k->now_ns, k->instance);
   if (was)
-    k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once */
-  else
-    k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
+    k->control.backoff.at_ns = k->now_ns; /* the first attempt after a loss is at once, and on another path */
+  k->control.path = (uint8_t)((k->control.path + 1) % k->d->paths);
+  stat_add(&k->lost, was);
+  stat_set(&k->retry_ns, k->control.backoff.at_ns);
   /* a peer that does not answer is down; one that was lost a moment ago may be back in the next */
   status_set(k, was ? LINK_TRYING : LINK_DOWN);
 }
@@ -70,6 +87,7 @@ static void control_dial(struct link *k)
 {
   k->control.lane = WIRE_CONTROL;
   k->control.step = STEP_ADDRESS; /* so that link_drop sees it */
+  stat_add(&k->dials, 1);
   if (dial_begin(k->d, k->channel, &k->control, k->now_ns)) {
     k->control.step = STEP_ADDRESS;
     link_drop(k, "it cannot be dialled");
@@ -92,6 +110,7 @@ static void control_open(struct link *k)
 void link_is_in(struct link *k)
 {
   k->phase = PHASE_IN;
+  stat_set(&k->epoch, k->hail.epoch);
   backoff_reset(&k->control.backoff);
   for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
     k->data[i].backoff.at_ns = k->now_ns;
@@ -123,10 +142,14 @@ static void data_tick(struct link *k, struct dial *l)
   if (word == DIAL_DRAINED) {
     data_drop(k, l);
   } else if (word == DIAL_NONE && l->step != STEP_IDLE && k->now_ns > l->until_ns) {
+    l->quiet = false; /* that its last end was our doing excuses one attempt */
     data_drop(k, l);
   } else if (word == DIAL_NONE && l->step == STEP_IDLE && k->phase == PHASE_IN && backoff_due(&l->backoff, k->now_ns)) {
-    if (dial_begin(k->d, k->channel, l, k->now_ns))
+    stat_add(&k->dials, 1);
+    if (dial_begin(k->d, k->channel, l, k->now_ns)) {
+      l->quiet = false;
       data_drop(k, l);
+    }
   }
 }
 
@@ -160,6 +183,7 @@ static void data_event(struct link *k, struct dial *l, const struct rdma_cm_even
   int r = dial_event(k->d, l, ev, NULL, &join);
   if (r == 1) {
     backoff_reset(&l->backoff);
+    l->quiet = false;
     l->gen = link_see(&k->d->gen);
     link_set(&l->word, DIAL_UP);
     lane_ring(&k->d->lane[l->lane]);
@@ -171,17 +195,58 @@ static void data_event(struct link *k, struct dial *l, const struct rdma_cm_even
   }
 }
 
-/* A path counts as open while any lane has a connection on it. */
+/* Is there a connection, or is one made anew because we took it down ourselves. */
+static bool data_good(const struct link *k, const struct dial *l)
+{
+  uint32_t word = link_see(&l->word);
+  return word == DIAL_UP || (k->phase == PHASE_IN && (word == DIAL_NONE || word == DIAL_DRAINED) && l->quiet);
+}
+
+/* A lane that was rung and does not look has no use for its connections now (the one that drains tiers): it does not
+   give back what it lost either. */
+static bool lane_deaf(const struct link *k, struct dial *l)
+{
+  if (!link_see(&k->d->lane[l->lane].rung))
+    l->deaf_ns = 0;
+  else if (!l->deaf_ns)
+    l->deaf_ns = k->now_ns;
+  return l->deaf_ns && k->now_ns - l->deaf_ns > DEAF_NS;
+}
+
+/* A path counts as open while every lane that looks has a connection on it: one whose connection broke has found out
+   what the others, idle, have not. */
 static void paths_count(struct link *k)
 {
   uint32_t n = 0;
   for (uint32_t p = 0; p < k->d->paths; p++) {
-    bool open = false;
-    for (uint32_t i = 0; i < k->d->lanes; i++)
-      open |= link_see(&data_of(k, i, p)->word) == DIAL_UP;
-    n += open;
+    bool open = true, any = false;
+    for (uint32_t i = 0; i < k->d->lanes; i++) {
+      struct dial *l = data_of(k, i, p);
+      open &= lane_deaf(k, l) || data_good(k, l);
+      any |= link_see(&l->word) == DIAL_UP;
+    }
+    n += open && any;
   }
   hint_set(&k->paths_open, n);
+}
+
+static bool port_dead(const struct rdma_cm_id *id)
+{
+  struct ibv_port_attr a;
+  return !id || ibv_query_port(id->verbs, id->port_num, &a) != 0 || a.state == IBV_PORT_DOWN;
+}
+
+/* A device has something to say. All links of the process share its context, and what one reads the others do not see:
+   so nobody reads, and everybody looks for itself. With its port down nothing of ours will be answered. */
+static void device_event(struct link *k, uint32_t dev)
+{
+  for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++) {
+    struct dial *l = &k->data[i];
+    if (link_see(&l->word) == DIAL_UP && l->local_dev == dev && port_dead(l->id))
+      data_lose(k, l);
+  }
+  if (k->pipe.id && verbs_index(&k->d->verbs, k->pipe.id->verbs) == (int)dev && port_dead(k->pipe.id))
+    link_drop(k, "the port that leads there went down");
 }
 
 /* ---- the thread ---- */
@@ -248,6 +313,9 @@ static void *link_main(void *arg)
         (void)!read(k->wake, &v, sizeof v);
       events |= got[i].data.ptr == &k->channel;
       talk |= got[i].data.ptr == &k->pipe;
+      for (uint32_t dev = 0; dev < k->d->verbs.n; dev++)
+        if (got[i].data.ptr == &k->d->verbs.dev[dev])
+          device_event(k, dev);
     }
     if (talk)
       calls_heard(k);
@@ -282,6 +350,10 @@ int link_open(struct rdma_dev *d, struct link **ret_link)
     return rc;
   }
   k->instance |= 1;
+  for (uint32_t i = 0; i < d->verbs.n; i++) { /* without it we hear of a dead port when something is sent there */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = &d->verbs.dev[i]};
+    epoll_ctl(k->epoll, EPOLL_CTL_ADD, d->verbs.dev[i].ctx->async_fd, &e);
+  }
   *ret_link = k;
   return 0;
 }

@@ -24,7 +24,7 @@ struct link_call {
   uint64_t deadline_ns;
   /* a: NULL: there is none, and reason says why (PEER_UNREACHABLE, DEADLINE, PEER_STALE). */
   void (*done)(struct link_call *c, const union wire_msg *a, unsigned reason);
-  uint64_t id;
+  uint64_t id, asked_ns; /* the link's */
 };
 
 int link_open(struct rdma_dev *d, struct link **ret_link);
@@ -36,4 +36,7 @@ void link_ask(struct link *k, struct link_call *c);
 void link_ring(struct link *k);
 unsigned link_status(const struct link *k); /* enum link_status */
 void link_paths(const struct link *k, uint32_t *ret_open, uint32_t *ret_all);
+struct dev_paths;
+/* What the link knows of a transport.h:dev_paths; the rest is left as it is. */
+void link_tell(const struct link *k, struct dev_paths *ret_paths);
 #endif

@@ -17,7 +17,9 @@ struct link {
   uint32_t status;     /* [LINK] enum link_status */
   uint32_t paths_open; /* [HINT] */
   uint64_t now_ns;
-  const char *why; /* the control connection was dropped for */
+  /* [STAT] for whoever looks */
+  uint64_t why; /* static text: what the control connection was last dropped for */
+  uint64_t dials, lost, epoch, retry_ns, answered, answer_ns;
 
   struct dial control;
   struct pipe pipe;

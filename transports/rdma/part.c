@@ -69,6 +69,7 @@ void lane_end(struct rdma_lane *l, uint32_t at)
   r->next = l->x_free;
   l->x_free = at;
   l->xs--;
+  tally_end(&l->tally, r->x.op == XFER_WRITE, d.status == XFER_OK, r->x.bytes, r->begun_ns, l->now_ns, !l->xs);
   *lane_done(l) = d;
 }
 

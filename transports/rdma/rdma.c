@@ -58,13 +58,17 @@ static int keys_and_paths(struct rdma_dev *d, const struct dev_config *cfg, stru
   return rc;
 }
 
-/* Who we are to peers: they have 31 bytes for the node, and two that share their first ones are not the same. */
-static void name_node(char *to, size_t n, const char *node, const char *tier)
+/* Who we are to peers: node, tier, and which peer we mean, as two tiers or two names may lead to one mover. Long names
+   that share their first bytes are not the same. */
+void remote_name(char to[WIRE_NAME_MAX], const char *node, const char *tier, const char *peer)
 {
-  if (strlen(node) <= 31)
-    snprintf(to, n, "%s/%.31s", node, tier);
+  char all[512];
+  int k = snprintf(all, sizeof all, "%s/%s%s%s", node, tier, peer ? ":" : "", peer ? peer : "");
+  size_t n = k < 0 ? 0 : MIN_OF((size_t)k, sizeof all - 1);
+  if (n < WIRE_NAME_MAX)
+    memcpy(to, all, n + 1);
   else
-    snprintf(to, n, "%.22s-%08x/%.31s", node, crc32c(0, node, strlen(node)), tier);
+    snprintf(to, WIRE_NAME_MAX, "%.22s-%08x/%.31s", node, crc32c(0, all, n), tier);
 }
 
 static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **ret_dev)
@@ -74,7 +78,7 @@ static int rdma_open(const struct dev_config *cfg, struct err *e, struct dev **r
   if (!d)
     return rc ? rc : err_set(e, -ENOMEM, "pool %s: out of memory", cfg->name);
   snprintf(d->name, sizeof d->name, "%s", cfg->name);
-  name_node(d->node, sizeof d->node, cfg->node ? cfg->node : "dray", cfg->name);
+  remote_name(d->node, cfg->node ? cfg->node : "dray", cfg->name, cfg->peer);
   d->lanes = cfg->lanes;
   d->depth = cfg->depth;
   d->bounces = cfg->bounces;
@@ -234,14 +238,27 @@ static void rdma_slab_del(struct dev *dev, struct slab_mem *mem, bool lent)
   free(w);
 }
 
-static int rdma_paths(struct dev *dev, uint32_t *ret_open, uint32_t *ret_all, uint32_t *ret_gen)
+static int rdma_paths(struct dev *dev, struct dev_paths *ret_paths)
 {
   struct rdma_dev *d = rdma_of(dev);
+  struct dev_paths p = {.all = d->paths, .gen = link_see(&d->gen), .reach = DEV_DOWN};
+  uint32_t means = 0;
   if (d->link)
-    link_paths(d->link, ret_open, ret_all);
-  else
-    *ret_open = 0, *ret_all = d->paths;
-  *ret_gen = link_see(&d->gen);
+    link_tell(d->link, &p);
+  for (uint32_t i = 0; d->link && i < d->lanes; i++) {
+    const struct tally *t = &d->lane[i].tally;
+    uint64_t mean = stat_read(&t->latency_ns);
+    for (unsigned k = 0; k < 2; k++) {
+      p.ops[k] += stat_read(&t->ops[k]);
+      p.bytes[k] += stat_read(&t->bytes[k]);
+    }
+    p.failed += stat_read(&t->failed);
+    p.bytes_per_s = MAX_OF(p.bytes_per_s, stat_read(&t->bytes_per_s));
+    p.latency_ns += mean;
+    means += mean != 0;
+  }
+  p.latency_ns /= MAX_OF(means, 1u);
+  *ret_paths = p;
   return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "transports/rdma/pipe.h"
 #include "transports/rdma/region.h"
 #include "transports/rdma/stripe.h"
+#include "transports/rdma/tally.h"
 #include "transports/rdma/talk.h"
 #include "transports/transport.h"
 #include "transports/vec.h"
@@ -48,6 +49,7 @@ struct dial {
   uint8_t path;
   bool quiet; /* its end was our own doing */
   uint64_t until_ns;
+  uint64_t deaf_ns; /* the link's: its lane was rung then and has not looked since; 0: it looks */
   struct backoff backoff;
   /* handed to the lane */
   uint32_t word; /* [LINK] enum dial_word */
@@ -75,7 +77,7 @@ struct xrec {
   struct vec_at at;                /* memory side of cut */
   uint64_t cut, landed;            /* bytes given to parts; bytes in place */
   uint64_t bad_at;                 /* bytes before the first that failed; UINT64_MAX */
-  uint64_t deadline_ns;
+  uint64_t deadline_ns, begun_ns;
   uint32_t parts; /* of it that are out, or wait to go out again */
   uint32_t next;  /* free list, or the queue of those with something to cut */
   uint32_t crc;
@@ -132,6 +134,7 @@ struct rdma_lane {
   uint32_t sges;    /* of a work request */
   bool doze;        /* the lane means to sleep: the channels must tell */
   uint32_t rung;    /* [LINK] the bell was rung since it was last read */
+  struct tally tally;
 } __attribute__((aligned(64)));
 
 struct rdma_dev {

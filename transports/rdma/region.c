@@ -24,7 +24,7 @@ void regions_deregister(struct regions *g)
 {
   for (uint32_t i = 0; i < g->n; i++) {
     verbs_mem_dereg(&g->v[i]->mem);
-    g->v[i]->state = REGION_KNOWN;
+    g->v[i]->state = REGMEM_KNOWN;
   }
   g->wanted = 0;
   stat_set(&g->ready_bytes, 0);
@@ -69,7 +69,7 @@ int regions_add(struct regions *g, void *base, uint64_t bytes)
     free(r);
     return rc;
   }
-  *r = (struct region_mem){.base = base, .bytes = bytes, .state = REGION_KNOWN};
+  *r = (struct region_mem){.base = base, .bytes = bytes, .state = REGMEM_KNOWN};
   memmove(&g->v[at + 1], &g->v[at], (g->n - at) * sizeof(struct region_mem *));
   g->v[at] = r;
   g->n++;
@@ -85,10 +85,10 @@ void regions_del(struct regions *g, void *base)
     r = g->v[at];
     g->n--;
     memmove(&g->v[at], &g->v[at + 1], (g->n - at) * sizeof(struct region_mem *));
-    g->wanted -= r->state == REGION_WANTED;
-    if (r->state == REGION_READY)
+    g->wanted -= r->state == REGMEM_WANTED;
+    if (r->state == REGMEM_READY)
       stat_set(&g->ready_bytes, g->ready_bytes - r->bytes);
-    if (r->state == REGION_BUSY) {
+    if (r->state == REGMEM_BUSY) {
       r->gone = true;
       r = NULL;
     }
@@ -111,12 +111,12 @@ const struct region_mem *regions_find(struct regions *g, struct vec_at at, uint6
   uint32_t i = place_of(g, lo);
   if (i < g->n && g->v[i]->base <= lo && hi <= g->v[i]->base + g->v[i]->bytes)
     r = g->v[i];
-  if (r && r->state == REGION_KNOWN) {
-    r->state = REGION_WANTED;
+  if (r && r->state == REGMEM_KNOWN) {
+    r->state = REGMEM_WANTED;
     g->wanted++;
     *ret_wanted = true;
   }
-  return r && r->state == REGION_READY ? r : NULL;
+  return r && r->state == REGMEM_READY ? r : NULL;
 }
 
 bool regions_tick(struct regions *g, const struct verbs *v)
@@ -125,10 +125,10 @@ bool regions_tick(struct regions *g, const struct verbs *v)
   struct err e = {{0}};
   pthread_mutex_lock(&g->lock);
   for (uint32_t i = 0; g->wanted && i < g->n && !r; i++)
-    if (g->v[i]->state == REGION_WANTED)
+    if (g->v[i]->state == REGMEM_WANTED)
       r = g->v[i];
   if (r) {
-    r->state = REGION_BUSY;
+    r->state = REGMEM_BUSY;
     g->wanted--;
   }
   pthread_mutex_unlock(&g->lock);
@@ -137,7 +137,7 @@ bool regions_tick(struct regions *g, const struct verbs *v)
   int rc = verbs_mem_reg(v, r->base, r->bytes, IBV_ACCESS_LOCAL_WRITE, &r->mem, &e);
   pthread_mutex_lock(&g->lock);
   bool gone = r->gone;
-  r->state = rc ? REGION_REFUSED : REGION_READY;
+  r->state = rc ? REGMEM_REFUSED : REGMEM_READY;
   if (rc) {
     stat_set(&g->refused, g->refused + 1);
     g->why = e;

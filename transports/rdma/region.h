@@ -14,17 +14,17 @@
 
 #define REGION_SGES 16u /* pieces of one work request, at most */
 
-enum region_state {
-  REGION_KNOWN = 1,   /* named, nothing more */
-  REGION_WANTED = 2,  /* an xfer would have liked it */
-  REGION_BUSY = 3,    /* the link thread is at it */
-  REGION_READY = 4,   /* mem is valid */
-  REGION_REFUSED = 5, /* it could not be registered */
+enum region_step {
+  REGMEM_KNOWN = 1,   /* named, nothing more */
+  REGMEM_WANTED = 2,  /* an xfer would have liked it */
+  REGMEM_BUSY = 3,    /* the link thread is at it */
+  REGMEM_READY = 4,   /* mem is valid */
+  REGMEM_REFUSED = 5, /* it could not be registered */
 };
 struct region_mem {
   char *base;
   uint64_t bytes;
-  uint8_t state; /* enum region_state; under the lock */
+  uint8_t state; /* enum region_step; under the lock */
   bool gone;     /* while BUSY: the link thread frees it */
   struct verbs_mem mem;
 };

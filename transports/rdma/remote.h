@@ -11,6 +11,8 @@
 
 struct lent;
 
+/* The name that a device has at the peer. */
+void remote_name(char to[WIRE_NAME_MAX], const char *node, const char *tier, const char *peer);
 /* Of a started rdma device. */
 struct link *remote_link(struct dev *d);
 /* What the pieces of an answer that was just given are, as a slab; call it in link_call's done, before anything else

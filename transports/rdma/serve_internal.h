@@ -10,8 +10,8 @@
 #include "transports/rdma/serve.h"
 #include "transports/rdma/talk.h"
 
-#define SERVE_PEERS 64u
-#define SERVE_CONNS 1024u
+#define SERVE_PEERS 256u
+#define SERVE_CONNS 4096u
 #define SERVE_HANDLES 4096u
 #define SERVE_SLABS 4096u
 #define SERVE_STRANGER_MS 5000u /* how long a connection may take to say who it is */

@@ -31,6 +31,10 @@ static inline struct wc_meaning status_of(enum ibv_wc_status s)
   case IBV_WC_REM_INV_REQ_ERR:
   case IBV_WC_REM_OP_ERR:
     return (struct wc_meaning){false, DRAY_IO_ERROR, EREMOTEIO};
+  case IBV_WC_LOC_QP_OP_ERR: /* soft RoCE: there is no route any more, as its link is down */
+  case IBV_WC_FATAL_ERR:
+  case IBV_WC_GENERAL_ERR:
+    return (struct wc_meaning){true, DRAY_IO_ERROR, EIO};
   default:
     return (struct wc_meaning){false, DRAY_IO_ERROR, EIO};
   }

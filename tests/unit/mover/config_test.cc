@@ -12,6 +12,19 @@ extern "C" {
 }
 
 namespace {
+/* A mover of so many peers. */
+std::string Peers(int n)
+{
+  std::string peers = "peers:\n", names;
+  for (int i = 0; i < n; i++) {
+    char name[40];
+    snprintf(name, sizeof name, "peer-%03d-with-a-name-of-31-byte", i);
+    peers += "  - {name: " + std::string(name) + ", address: 10.0.0.1}\n";
+    names += std::string(i ? ", " : "") + name;
+  }
+  return peers + "tiers:\n  - {name: dram, transport: memory, capacity: 1MiB}\n  - {name: remote, transport: rdma, peers: [" + names + "]}\n";
+}
+
 class Config : public ::testing::Test {
  protected:
   struct config c;
@@ -22,6 +35,15 @@ class Config : public ::testing::Test {
   {
     config_free(&c);
     unlink(path.c_str());
+  }
+  bool HaveRdma()
+  {
+    struct config one;
+    config_default(&one, "/tmp/x", &e);
+    std::ofstream(path) << "listen: {address: 10.0.0.1}\n";
+    bool have = config_load(&one, path.c_str(), &e) == 0;
+    config_free(&one);
+    return have;
   }
   int load(const std::string &text)
   {
@@ -77,6 +99,7 @@ TEST_F(Config, UnknownKeyNamesItAndItsLine)
 
 TEST_F(Config, EachBadValueIsRefusedWithItsKey)
 {
+  const std::string too_many = Peers(CONFIG_PEERS_MAX + 1);
   const struct {
     const char *text, *says;
   } bad[] = {
@@ -115,6 +138,16 @@ TEST_F(Config, EachBadValueIsRefusedWithItsKey)
       {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: dram, transport: rdma, peer: b, capacity: 1MiB}]\n", "dram"},
       {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peer: b}]\n", "remote"},
       {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: memory, capacity: 1MiB}]\n", "remote"},
+      {"peers: [{name: 'b c', address: 10.0.0.1}]\n", "peer 'b c'"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peers: [b, nobody]}]\n", "peer 'nobody' is none of"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peers: [b, b]}]\n", "peer b: given twice"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peers: ['b,b']}]\n", "'b,b'"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peer: b, peers: [b]}]\n", "peer and peers"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma, peers: []}]\n", "peers"},
+      {"peers: [{name: b, address: 10.0.0.1}]\ntiers: [{name: remote, transport: rdma}]\n", "remote"},
+      {"peers: [{name: b, address: 10.0.0.1}, {name: c, address: 10.0.0.2}]\n"
+       "tiers: [{name: remote_dram, transport: rdma, peers: [b, c], capacity: 1MiB}]\n", "only remote may have several"},
+      {too_many.c_str(), "peers"},
       {"tiers: [{name: disk, transport: file, capacity: 1GiB}]\n", "path"},
       {"tiers: [{name: dram, transport: memory, capacity: 1GiB}, {name: dram, transport: memory, capacity: 1GiB}]\n", "twice"},
       {"tiers: []\n", "tier"},
@@ -140,6 +173,34 @@ TEST_F(Config, EachBadValueIsRefusedWithItsKey)
     EXPECT_NE(std::string(e.text).find(b.says), std::string::npos) << b.text << " -> " << e.text;
     EXPECT_NE(e.text[0], 0) << b.text;
   }
+}
+
+TEST_F(Config, ATierRemoteHasADeviceForEachOfItsPeers)
+{
+  if (!HaveRdma())
+    GTEST_SKIP() << "built without RDMA";
+  ASSERT_EQ(load("peers:\n  - {name: c, address: 10.0.0.3}\n  - {name: b, address: 10.0.0.2, key_file: /k}\n  - {name: d, address: 10.0.0.4}\n"
+                 "tiers:\n  - {name: remote, transport: rdma, peers: [b, c]}\n  - {name: dram, transport: memory, capacity: 1MiB}\n"
+                 "  - {name: remote_dram, transport: rdma, peer: d, capacity: 1MiB}\n"), 0)
+      << e.text;
+  EXPECT_EQ(2u, c.pools_n);
+  ASSERT_EQ(4u, config_devs(&c));
+  const char *const tier[] = {"dram", "remote_dram", "remote", "remote"}, *const peer[] = {"", "d", "b", "c"};
+  for (uint32_t i = 0; i < 4; i++) {
+    EXPECT_STREQ(tier[i], config_dev_tier(&c, i)->name);
+    const struct config_peer *p = config_dev_peer(&c, i);
+    EXPECT_STREQ(peer[i], p ? p->name : "");
+  }
+  EXPECT_STREQ("/k", config_dev_peer(&c, 2)->key_file);
+}
+
+TEST_F(Config, AsManyPeersAsThereMayBe)
+{
+  if (!HaveRdma())
+    GTEST_SKIP() << "built without RDMA";
+  ASSERT_EQ(load(Peers(CONFIG_PEERS_MAX)), 0) << e.text;
+  EXPECT_EQ(1u + CONFIG_PEERS_MAX, config_devs(&c));
+  EXPECT_STREQ("peer-255-with-a-name-of-31-byte", config_dev_peer(&c, CONFIG_PEERS_MAX)->name);
 }
 
 TEST_F(Config, MegabyteOfTextIsNotACrash)

@@ -212,7 +212,7 @@ TEST_F(GuestPeers, AMapOfTheirCellsIsALeaseOnACopyHere)
   x = e.map("theirs", DRAY_TIER_ANY, DRAY_MAP_OR_STAGE);
   ASSERT_EQ(DRAY_OK, x.status) << say(x) << a->log();
   EXPECT_EQ(DRAY_TIER_DRAM, x.tier) << say(x);
-  EXPECT_EQ(DRAY_PATH_RDMA_READ, x.path) << say(x);
+  EXPECT_EQ(DRAY_PATH_BOUNCE, x.path) << say(x);
   EXPECT_TRUE(x.flags & DRAY_STAGED_FIRST);
   EXPECT_TRUE(x.flags & DRAY_CRC_CHECKED);
   EXPECT_EQ(kMid, x.bytes);

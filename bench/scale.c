@@ -261,6 +261,7 @@ static double peers_stat_ns(struct dray *d, uint64_t key, unsigned want, uint32_
     struct dray_sqe *q = dray_get_sqe(d);
     q->op = DRAY_STAT;
     q->tier = DRAY_TIER_REMOTE;
+    q->deadline_us = 100000000; /* each that is asked has a share of it */
     stage_key(key, q->key);
     struct dray_cqe c = stage_one(d);
     while (c.type == DRAY_LINK_STATE && dray_wait(d, 1, 10000) > 0) { /* not what was asked */

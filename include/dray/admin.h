@@ -9,8 +9,8 @@
  *
  * | verb | arguments | answer |
  * |---|---|---|
- * | status | | version, epoch, uptime, lanes, sessions, counters by op, reason, path, tier |
- * | tiers | | per pool: tier, transport, capacity, used, cells, attendable, emulated, note, profile |
+ * | status | | version, epoch, uptime, lanes, sessions, counters by op, reason, path, tier; peers, served: docs/RDMA.md
+ * | | tiers | | per pool: tier, transport, capacity, used, cells, attendable, emulated, note, profile; peers, served |
  * | cells | tenant, tier, limit, cursor | cells: key, tenant, agent, bytes, scope, taint, state, tiers |
  * | sessions | | sessions: id, tenant, agent, pid, uid, lane, done, bytes, regions, leases |
  * | config | | what the mover runs |

@@ -227,6 +227,8 @@ static uint32_t hot_poll(struct dev *dev, uint32_t lane, struct xfer_done *done,
     lane_pump(l);
     for (uint32_t i = 0; i < d->paths; i++)
       path_look(l, &l->path[i]);
+  } else if (stat_read(&l->next_ns) != UINT64_MAX) {
+    stat_set(&l->next_ns, UINT64_MAX); /* else the link rings for the deadline of what has long ended */
   }
   l->doze = false;
   uint32_t got = 0;

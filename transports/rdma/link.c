@@ -16,6 +16,7 @@
 #include "transports/rdma/link_internal.h"
 
 #define TICK_MS 10
+#define IDLE_MS 100 /* there may be hundreds of links */
 #define PING_NS 500000000ull
 #define DEAF_NS 1000000000ull
 
@@ -295,6 +296,17 @@ static void link_tick(struct link *k)
       lane_ring(&k->d->lane[i]);
 }
 
+/* Is there something that time alone moves on: a connection on its way, a question open, a lane's deadline. */
+static bool link_busy(const struct link *k)
+{
+  bool busy = k->phase != PHASE_IN || k->open_n;
+  for (uint32_t i = 0; !busy && i < k->d->lanes * k->d->paths; i++)
+    busy = link_see(&k->data[i].word) != DIAL_UP;
+  for (uint32_t i = 0; !busy && i < k->d->lanes; i++)
+    busy = stat_read(&k->d->lane[i].next_ns) != UINT64_MAX;
+  return busy;
+}
+
 static void *link_main(void *arg)
 {
   struct link *k = arg;
@@ -304,7 +316,7 @@ static void *link_main(void *arg)
   pthread_setname_np(pthread_self(), "dray-link");
   while (!stop_see(&k->stop)) {
     struct epoll_event got[8];
-    int n = epoll_wait(k->epoll, got, 8, TICK_MS);
+    int n = epoll_wait(k->epoll, got, 8, link_busy(k) ? TICK_MS : IDLE_MS);
     k->now_ns = address_now_ns();
     bool events = false, talk = false;
     for (int i = 0; i < n; i++) {

@@ -95,6 +95,8 @@ ConformSetup conform_setup()
   s.path_aligned = s.path_unaligned = s.path_read = DRAY_PATH_BOUNCE;
   s.path_added_write = DRAY_PATH_RDMA_WRITE;
   s.path_added_read = DRAY_PATH_RDMA_READ;
+  if (const char *piece = getenv("CONFORM_PIECE")) // of ours, too: bounce memory and regions
+    s.piece_max = strtoull(piece, nullptr, 0);
   if (!AnyDevice())
     s.skip = "this machine has no verbs device: tests/guest/run.sh rxe has two";
   else if (!env)

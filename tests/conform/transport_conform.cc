@@ -74,6 +74,7 @@ void Conform::SetUp()
   cfg_.coherence = setup_.coherence;
   cfg_.buffered = setup_.buffered;
   cfg_.no_uring = setup_.no_uring;
+  cfg_.piece_max = setup_.piece_max;
   cfg_.path = setup_.has_path ? path_.c_str() : nullptr;
   cfg_.owner = setup_.owner.empty() ? nullptr : setup_.owner.c_str();
   if (setup_.keep) // the directory takes 2 MiB of it

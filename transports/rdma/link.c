@@ -288,8 +288,8 @@ static void link_tick(struct link *k)
   calls_tick(k);
   for (uint32_t i = 0; i < k->d->lanes * k->d->paths; i++)
     data_tick(k, &k->data[i]);
-  while (regions_tick(&k->d->regions, &k->d->verbs)) /* each as long as pinning takes; a peer waits for seconds */
-    ;
+  if (regions_tick(&k->d->regions, &k->d->verbs))
+    link_ring(k); /* a piece at a time: between them peers are answered */
   paths_count(k);
   for (uint32_t i = 0; i < k->d->lanes; i++)
     if (stat_read(&k->d->lane[i].next_ns) <= k->now_ns)

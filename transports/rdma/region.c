@@ -22,6 +22,9 @@ static void region_free(struct region_mem *r)
 
 void regions_deregister(struct regions *g)
 {
+  if (g->busy && g->busy->gone)
+    region_free(g->busy);
+  g->busy = NULL;
   for (uint32_t i = 0; i < g->n; i++) {
     verbs_mem_dereg(&g->v[i]->mem);
     g->v[i]->state = REGMEM_KNOWN;
@@ -119,29 +122,40 @@ const struct region_mem *regions_find(struct regions *g, struct vec_at at, uint6
   return r && r->state == REGMEM_READY ? r : NULL;
 }
 
+/* The one that is being registered, or the next that is wanted; NULL: none. */
+static struct region_mem *regions_next(struct regions *g, bool *ret_fresh)
+{
+  LOCKED(&g->lock);
+  *ret_fresh = !g->busy;
+  for (uint32_t i = 0; g->wanted && i < g->n && !g->busy; i++)
+    if (g->v[i]->state == REGMEM_WANTED) {
+      g->busy = g->v[i];
+      g->busy->state = REGMEM_BUSY;
+      g->wanted--;
+    }
+  return g->busy;
+}
+
 bool regions_tick(struct regions *g, const struct verbs *v)
 {
-  struct region_mem *r = NULL;
   struct err e = {{0}};
-  pthread_mutex_lock(&g->lock);
-  for (uint32_t i = 0; g->wanted && i < g->n && !r; i++)
-    if (g->v[i]->state == REGMEM_WANTED)
-      r = g->v[i];
-  if (r) {
-    r->state = REGMEM_BUSY;
-    g->wanted--;
-  }
-  pthread_mutex_unlock(&g->lock);
+  bool fresh;
+  struct region_mem *r = regions_next(g, &fresh);
   if (!r)
     return false;
-  int rc = verbs_mem_reg(v, r->base, r->bytes, IBV_ACCESS_LOCAL_WRITE, &r->mem, &e);
+  int rc = fresh ? verbs_mem_begin(v, r->base, r->bytes, REGION_STEP_BYTES, &r->mem, &e) : 0;
+  if (!rc)
+    rc = verbs_mem_step(v, &r->mem, IBV_ACCESS_LOCAL_WRITE, &e);
   pthread_mutex_lock(&g->lock);
   bool gone = r->gone;
-  r->state = rc ? REGMEM_REFUSED : REGMEM_READY;
-  if (rc) {
+  if (rc <= 0 || gone) {
+    g->busy = NULL;
+    r->state = rc < 0 ? REGMEM_REFUSED : REGMEM_READY;
+  }
+  if (rc < 0) {
     stat_set(&g->refused, g->refused + 1);
     g->why = e;
-  } else if (!gone) {
+  } else if (!rc && !gone) {
     stat_set(&g->ready_bytes, g->ready_bytes + r->bytes);
   }
   pthread_mutex_unlock(&g->lock);

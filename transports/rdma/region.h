@@ -12,7 +12,8 @@
 #include "transports/rdma/verbs.h"
 #include "transports/vec.h"
 
-#define REGION_SGES 16u /* pieces of one work request, at most */
+#define REGION_STEP_BYTES MIB(256) /* registered at a time: the link thread has peers to answer */
+#define REGION_SGES 16u            /* pieces of one work request, at most */
 
 enum region_step {
   REGMEM_KNOWN = 1,   /* named, nothing more */
@@ -32,6 +33,7 @@ struct regions {
   pthread_mutex_t lock;
   struct region_mem **v; /* by base */
   uint32_t n, room;
+  struct region_mem *busy;       /* the link thread's */
   uint32_t wanted;               /* of them */
   uint64_t ready_bytes, refused; /* [STAT] registered now; could not be, ever */
   struct err why;                /* of the last that could not be; under the lock */
@@ -49,7 +51,7 @@ void regions_del(struct regions *g, void *base);
 /* The region in which the next `bytes` of the list lie, when it is registered; it stays so as long as an xfer on it is
    in flight. NULL: bounce; *ret_wanted: the link thread has something to do now. */
 const struct region_mem *regions_find(struct regions *g, struct vec_at at, uint64_t bytes, bool *ret_wanted);
-/* For the link thread: registers one that is wanted. True: there may be another. */
+/* For the link thread: registers a piece of one that is wanted. True: there may be more to do. */
 bool regions_tick(struct regions *g, const struct verbs *v);
 
 /* At most `bytes` from `at` on, as pieces for a work request on device dev; returns how many, *ret_bytes is what they

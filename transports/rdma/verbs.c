@@ -122,10 +122,10 @@ static int reg_failed(const struct ibv_context *ctx, uint64_t bytes, int code, s
   return err_set(e, -code, "%s: registering %llu bytes: %s", dev, (unsigned long long)bytes, strerror(code));
 }
 
-int verbs_mem_reg(const struct verbs *v, void *base, uint64_t bytes, int access, struct verbs_mem *ret_mem,
-                  struct err *e)
+int verbs_mem_begin(const struct verbs *v, void *base, uint64_t bytes, uint64_t piece_max, struct verbs_mem *ret_mem,
+                    struct err *e)
 {
-  struct verbs_mem m = {.base = base, .bytes = bytes, .piece = UINT64_MAX, .devs = v->n};
+  struct verbs_mem m = {.base = base, .bytes = bytes, .piece = piece_max, .devs = v->n};
   if (!bytes || !v->n)
     return err_set(e, -EINVAL, "registering %llu bytes with %u devices: nothing to do", (unsigned long long)bytes,
                    v->n);
@@ -139,22 +139,43 @@ int verbs_mem_reg(const struct verbs *v, void *base, uint64_t bytes, int access,
   m.mr = calloc(n * v->n, sizeof *m.mr);
   if (!m.mr)
     return -ENOMEM;
-  for (uint64_t p = 0; p < n; p++) {
-    char *at = (char *)base + p * m.piece;
-    uint64_t len = MIN_OF(m.piece, bytes - p * m.piece);
-    m.pieces = (uint32_t)p + 1;
-    for (uint32_t i = 0; i < v->n; i++) {
-      /* named from 0: the other side learns nothing of our addresses */
-      m.mr[p * v->n + i] = ibv_reg_mr_iova(v->dev[i].pd, at, len, (uintptr_t)at & (PAGE_BYTES - 1), access);
-      if (!m.mr[p * v->n + i]) {
-        int code = errno ? errno : ENOMEM;
-        verbs_mem_dereg(&m);
-        return reg_failed(v->dev[i].ctx, len, code, e);
-      }
-    }
-  }
   *ret_mem = m;
   return 0;
+}
+
+int verbs_mem_step(const struct verbs *v, struct verbs_mem *m, int access, struct err *e)
+{
+  uint64_t p = m->pieces, done = p * m->piece;
+  if (done >= m->bytes)
+    return 0;
+  char *at = m->base + done;
+  uint64_t len = MIN_OF(m->piece, m->bytes - done);
+  m->pieces++;
+  for (uint32_t i = 0; i < v->n; i++) {
+    /* named from 0: the other side learns nothing of our addresses */
+    m->mr[p * v->n + i] = ibv_reg_mr_iova(v->dev[i].pd, at, len, (uintptr_t)at & (PAGE_BYTES - 1), access);
+    if (!m->mr[p * v->n + i]) {
+      int code = errno ? errno : ENOMEM;
+      verbs_mem_dereg(m);
+      return reg_failed(v->dev[i].ctx, len, code, e);
+    }
+  }
+  return done + len < m->bytes;
+}
+
+int verbs_mem_reg(const struct verbs *v, void *base, uint64_t bytes, int access, struct verbs_mem *ret_mem,
+                  struct err *e)
+{
+  struct verbs_mem m;
+  int rc = verbs_mem_begin(v, base, bytes, UINT64_MAX, &m, e);
+  if (rc)
+    return rc;
+  do
+    rc = verbs_mem_step(v, &m, access, e);
+  while (rc > 0);
+  if (!rc)
+    *ret_mem = m;
+  return rc;
 }
 
 void verbs_mem_dereg(struct verbs_mem *m)

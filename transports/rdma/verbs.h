@@ -51,6 +51,11 @@ struct verbs_mem {
    knob; -errno. */
 int verbs_mem_reg(const struct verbs *v, void *base, uint64_t bytes, int access, struct verbs_mem *ret_mem,
                   struct err *e);
+/* The same, a piece of at most piece_max bytes at a time: nothing is registered after begin, one piece more after each
+   step. step: 1: there is more; 0: all is; -errno as above, and nothing is left. */
+int verbs_mem_begin(const struct verbs *v, void *base, uint64_t bytes, uint64_t piece_max, struct verbs_mem *ret_mem,
+                    struct err *e);
+int verbs_mem_step(const struct verbs *v, struct verbs_mem *m, int access, struct err *e);
 /* When it returns no peer reaches the memory any more. */
 void verbs_mem_dereg(struct verbs_mem *m);
 /* The pieces of [off, off+len) as the other side names them; 0: more than max. */

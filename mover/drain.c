@@ -84,12 +84,18 @@ static unsigned piece(struct daemon *d, struct dev *dev, struct xfer *x, const u
     return DRAY_IO_ERROR;
   dev->hot->flush(dev, lane);
   /* to the end, also past the deadline: the bytes are still being read */
-  for (bool late = false; dev->hot->poll(dev, lane, &done, 1) == 0; late = daemon_now_ns() > until) {
+  for (bool late = false;; late = daemon_now_ns() > until) {
+    dev->hot->doze(dev, lane);
+    if (dev->hot->poll(dev, lane, &done, 1) != 0)
+      break;
     struct pollfd p = {.fd = dev->hot->poll_fd(dev, lane), .events = POLLIN};
     poll(&p, p.fd >= 0, 5);
     if (late && stop_see(stop))
       return DRAY_SHUTTING_DOWN;
   }
+  /* once more: now the device sees that nothing flies, and rings for no deadline of what is over */
+  struct xfer_done none;
+  (void)dev->hot->poll(dev, lane, &none, 1);
   return done.status == XFER_OK ? DRAY_REASON_OK : done.reason;
 }
 

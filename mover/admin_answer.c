@@ -142,7 +142,7 @@ static json_t *answer_tiers(struct daemon *d, json_t *q)
     json_object_set_new(t, "transport", json_string(d->cfg->tier[i].transport));
     json_object_set_new(t, "path", d->cfg->tier[i].path ? json_string(d->cfg->tier[i].path) : json_null());
     json_object_set_new(t, "fault", d->cfg->tier[i].fault ? json_string(d->cfg->tier[i].fault) : json_null());
-    uint32_t drain = d->drain.pool == i ? state_see(&d->drain.state) : (uint32_t)DRAIN_NONE;
+    uint32_t drain = drain_state_of(d, i);
     if (drain == DRAIN_NONE && store_pool_idle(d->store, i))
       drain = DRAIN_DONE; /* an earlier one */
     json_object_set_new(t, "state", json_string(drain_state_name(drain)));
@@ -336,9 +336,10 @@ static json_t *answer_drain(struct daemon *d, json_t *q)
   }
   struct store_stats st;
   store_stats(d->store, &st);
-  json_object_set_new(o, "state", json_string(drain_state_name(state_see(&d->drain.state))));
-  set_u64(o, "moved", stat_read(&d->drain.moved));
-  set_u64(o, "dropped", stat_read(&d->drain.dropped));
+  json_object_set_new(o, "state", json_string(drain_state_name(drain_state_of(d, (uint32_t)pool))));
+  bool waits = d->drain.due >> pool & 1; /* the counts are another's */
+  set_u64(o, "moved", waits ? 0 : stat_read(&d->drain.moved));
+  set_u64(o, "dropped", waits ? 0 : stat_read(&d->drain.dropped));
   set_u64(o, "slabs", st.pool[pool].slabs);
   return o;
 }

@@ -215,6 +215,8 @@ static void daemon_stop(struct daemon *d)
   relief_stop(d);
   usage_stop(d); /* after the lanes: what they still said is in their rings */
   drain_stop(d);
+  while (!list_empty(&d->inbox)) /* a drain's end that nobody waits for any more */
+    free(LIST_OF(list_pop_front(&d->inbox), struct control_msg, link));
   poison_unwatch(d);
   peers_stop(d);
   usage_deinit(d);

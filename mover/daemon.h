@@ -36,11 +36,11 @@ struct worker_seed {
   int32_t listen_tenant[CONFIG_TENANTS_MAX + 1]; /* index into cfg->tenant, -1: by token or uid */
   uint32_t listen_n;
   uint32_t epoch;
-  uint32_t drains; /* a bit per tier: the worker before had begun to drain it, and was not through */
+  struct drain_set drains; /* what the worker before had begun to drain, and was not through with */
 };
 
 /* Messages into the control thread. */
-enum control_msg_kind { CONTROL_QUIET = 1, CONTROL_REGION_IDLE = 2, CONTROL_GONE = 3 };
+enum control_msg_kind { CONTROL_QUIET = 1, CONTROL_REGION_IDLE = 2, CONTROL_GONE = 3, CONTROL_DRAINED = 4 };
 struct control_msg {
   struct list link;
   uint8_t kind;

@@ -84,12 +84,18 @@ static unsigned piece(struct daemon *d, struct dev *dev, struct xfer *x, const u
     return DRAY_IO_ERROR;
   dev->hot->flush(dev, lane);
   /* to the end, also past the deadline: the bytes are still being read */
-  for (bool late = false; dev->hot->poll(dev, lane, &done, 1) == 0; late = daemon_now_ns() > until) {
+  for (bool late = false;; late = daemon_now_ns() > until) {
+    dev->hot->doze(dev, lane);
+    if (dev->hot->poll(dev, lane, &done, 1) != 0)
+      break;
     struct pollfd p = {.fd = dev->hot->poll_fd(dev, lane), .events = POLLIN};
     poll(&p, p.fd >= 0, 5);
     if (late && stop_see(stop))
       return DRAY_SHUTTING_DOWN;
   }
+  /* once more: now the device sees that nothing flies, and rings for no deadline of what is over */
+  struct xfer_done none;
+  (void)dev->hot->poll(dev, lane, &none, 1);
   return done.status == XFER_OK ? DRAY_REASON_OK : done.reason;
 }
 
@@ -186,6 +192,8 @@ static void *drain_main(void *arg)
   pthread_sigmask(SIG_SETMASK, &set, NULL);
   pthread_setname_np(pthread_self(), "dray-drain");
   bool told = false;
+  store_pool_close(d->store, r->pool);
+  log_line(&d->log, LOG_INFO, "tier %s: TIER_DRAINING: nothing new goes there", name);
   tell_all(r, DRAY_TIER_DRAINING);
   for (; !store_pool_idle(d->store, r->pool) && !stopped(r); poll(NULL, 0, REST_MS)) {
     empty_once(r);
@@ -208,39 +216,67 @@ static void *drain_main(void *arg)
     log_line(&d->log, LOG_INFO, "tier %s: drained: %llu cells moved, %llu dropped; the device is free to be taken away",
              name, (unsigned long long)stat_read(&r->moved), (unsigned long long)stat_read(&r->dropped));
   state_publish(&r->state, rc < 0 ? DRAIN_FAILED : DRAIN_DONE); /* [STATE] */
+  daemon_send(d, take_ptr(&r->over));
   return NULL;
 }
 
 int drain_begin(struct daemon *d, uint32_t pool)
 {
   struct drain *r = &d->drain;
-  if (r->started && r->pool == pool)
+  if ((r->started && r->pool == pool) || r->due >> pool & 1)
     return 0;
   if (strcmp(d->cfg->tier[pool].transport, "cxl") != 0)
     return -ENOTSUP;
   if (r->started && state_see(&r->state) == DRAIN_RUNS)
     return -EBUSY;
+  struct control_msg *over = calloc(1, sizeof *over);
+  if (!over)
+    return -EAGAIN;
+  over->kind = CONTROL_DRAINED;
   drain_stop(d);
-  *r = (struct drain){.d = d, .pool = pool, .state = DRAIN_RUNS};
-  store_pool_close(d->store, pool);
-  keeper_drains(d, pool);
-  log_line(&d->log, LOG_INFO, "tier %s: TIER_DRAINING: nothing new goes there", d->cfg->tier[pool].name);
-  r->started = pthread_create(&r->thread, NULL, drain_main, r) == 0;
-  return r->started ? 0 : -EAGAIN;
+  *r = (struct drain){.d = d, .pool = pool, .due = r->due, .over = over, .state = DRAIN_RUNS};
+  if (pthread_create(&r->thread, NULL, drain_main, r) != 0) {
+    free(over);
+    *r = (struct drain){.due = r->due};
+    return -EAGAIN;
+  }
+  r->started = true;
+  store_pool_close(d->store, pool); /* whoever is answered may count on it; the thread may not have come to it */
+  keeper_drains(d, pool);           /* not before: the next worker would drain what nobody was promised */
+  return 0;
+}
+
+void drain_next(struct daemon *d)
+{
+  struct drain *r = &d->drain;
+  while (r->due && !(r->started && state_see(&r->state) == DRAIN_RUNS)) {
+    uint32_t pool = (uint32_t)__builtin_ctz(r->due);
+    r->due &= r->due - 1;
+    int rc = drain_begin(d, pool);
+    if (rc < 0)
+      log_line(&d->log, LOG_ERROR, "tier %s: its drain does not begin again: %s: ask `dray tier drain %s`",
+               d->cfg->tier[pool].name, strerror(-rc), d->cfg->tier[pool].name);
+  }
 }
 
 void drain_again(struct daemon *d)
 {
   for (uint32_t i = 0; i < store_pools(d->store); i++) {
-    if (!(d->seed->drains >> i & 1))
+    if (!(d->seed->drains.due >> i & 1))
       continue;
     log_line(&d->log, LOG_WARN, "tier %s: TIER_DRAINING: the worker before was at it: begun again",
              d->cfg->tier[i].name);
-    int rc = drain_begin(d, i);
-    if (rc < 0)
-      log_line(&d->log, LOG_ERROR, "tier %s: its drain does not begin again: %s: ask `dray tier drain %s`",
-               d->cfg->tier[i].name, strerror(-rc), d->cfg->tier[i].name);
+    store_pool_close(d->store, i); /* also when it is not its turn yet */
+    d->drain.due |= 1u << i;
   }
+  drain_next(d);
+}
+
+enum drain_state drain_state_of(const struct daemon *d, uint32_t pool)
+{
+  if (d->drain.due >> pool & 1)
+    return DRAIN_RUNS;
+  return d->drain.pool == pool ? (enum drain_state)state_see(&d->drain.state) : DRAIN_NONE;
 }
 
 void drain_stop(struct daemon *d)
@@ -249,6 +285,7 @@ void drain_stop(struct daemon *d)
   if (d->drain.started)
     pthread_join(d->drain.thread, NULL);
   d->drain.started = false;
+  free(take_ptr(&d->drain.over)); /* it was stopped before its end */
 }
 
 const char *drain_state_name(uint32_t state)

@@ -195,13 +195,12 @@ static bool serve(struct keeper *k)
     struct dev *dev = m.id < k->seed.devs_n ? k->seed.dev[m.id] : NULL;
     m.error = dev ? dev->cold->detach(dev) : -EINVAL;
     if (m.error == 0)
-      k->seed.drains &= ~(1u << m.id);
+      drain_set_end(&k->seed.drains, m.id);
     keeper_msg_send(k->channel, &m, NULL, 0, 1000);
     break;
   }
   case KEEPER_DRAINS:
-    if (m.id < k->seed.devs_n)
-      k->seed.drains |= 1u << m.id;
+    drain_set_begin(&k->seed.drains, m.id);
     break;
   case KEEPER_READY:
 #ifdef HAVE_SYSTEMD

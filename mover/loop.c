@@ -130,6 +130,8 @@ static void on_inbox(struct daemon *d)
       session_quiet(d, m->s);
     else if (m->kind == CONTROL_GONE)
       session_free(m->s);
+    else if (m->kind == CONTROL_DRAINED)
+      drain_next(d);
     free(m);
   }
 }

@@ -51,6 +51,7 @@ struct dev_config {
   const char *owner;            /* cxl single device or file: tenant that owns it; "shared": published cells only */
   uint8_t keep;                 /* enum dev_keep: cxl single device or file */
   uint8_t coherence;            /* enum dev_coherence: cxl single device or file */
+  bool strict;                  /* less than asked is an error of open; nothing is wiped before that is known */
   const char *node;             /* rdma: this node's name, as the peer sees it */
   const char *peer;             /* rdma: the peer's, as our configuration has it; NULL: it has none */
   const char *key_file;         /* rdma: NULL: none, and the peer must be on this host */

@@ -89,18 +89,26 @@ static bool known_bad(const struct cxl_dev *d, uint64_t bytes)
 }
 
 /* The directory's memory is bad. A mover with other tiers does not stay down for that: this one begins empty and
-   remembers nothing, and says so. What was on it cannot be told whose it is, so it is wiped. */
-static int keep_none(struct cxl_dev *d, uint64_t size, uint64_t align, bool lines, struct err *e)
+   remembers nothing, and says so. What of it is true can no longer be told, so it is wiped; with strict it is refused
+   as it is. */
+static int keep_none(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size, uint64_t align, bool wiped,
+                     struct err *e)
 {
   static const char bad[] = "the memory of its directory is bad";
-  if (lines)
+  if (cfg->coherence == DEV_SOFTWARE)
     return err_set(e, -EHWPOISON, "%s: %s, and with coherence: software other hosts read by it: use another device",
                    d->path, bad);
+  if (cfg->strict)
+    return err_set(
+        e, -EHWPOISON,
+        "%s: %s, and with strict: yes a tier that would not be kept is refused%s: use another device, or set "
+        "keep: no or strict: no (then all on it is wiped)",
+        d->path, bad, wiped ? "" : ", as it is, nothing wiped");
   d->keep = (struct keep){.base = NULL};
   d->addr.dev.caps.aside = false;
   snprintf(d->addr.dev.caps.note, sizeof d->addr.dev.caps.note,
            "%s: begun anew, and nothing on it outlives this mover (use another device, or keep: no)", bad);
-  return cxl_device_wipe(d, size, align, e);
+  return wiped ? 0 : cxl_device_wipe(d, size, align, e);
 }
 
 int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size, uint64_t align, struct err *e)
@@ -115,20 +123,27 @@ int cxl_keep_open(struct cxl_dev *d, const struct dev_config *cfg, uint64_t size
   if (own >= units)
     return err_set(e, -EINVAL, "%s: %llu bytes are too few for a directory and one unit of %llu: set keep: no", d->path,
                    (unsigned long long)d->mapped, (unsigned long long)caps->unit);
-  int rc = known_bad(d, own * caps->unit) ? -EHWPOISON : -ENOENT;
-  if (rc == -ENOENT && cfg->keep == DEV_KEEP_YES)
-    rc = keep_open(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines, d->path, e);
+  bool known = known_bad(d, own * caps->unit);
+  int rc = -ENOENT;
+  if (cfg->keep == DEV_KEEP_YES)
+    rc = known ? keep_look(d->base, caps->unit, units, caps->owner, lines, d->path, e)
+               : keep_open(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines, d->path, e);
+  if (known && rc != -EINVAL) /* another's is another's also when it is bad */
+    rc = -EHWPOISON;
   bool fresh = rc == -ENOENT;
   if (fresh) {
     rc = cxl_device_wipe(d, size, align, e);
     if (rc)
       return rc;
-    rc = keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines);
+    if (known_bad(d, own * caps->unit)) /* the wipe met it; devdax would let stores through from now on */
+      rc = -EHWPOISON;
+    else
+      rc = keep_format(&d->keep, d->base, caps->unit, units, caps->owner, flush, lines);
     if (rc == -EIO)
       err_set(e, rc, "%s: no memory behind its directory: its file system is full, or the device unplugged", d->path);
   }
   if (rc == -EHWPOISON)
-    return keep_none(d, size, align, lines, e);
+    return keep_none(d, cfg, size, align, fresh, e);
   if (rc)
     return rc;
   for (uint32_t i = 0; i < d->bad_n; i++)
@@ -231,10 +246,11 @@ int cxl_index_scan(struct dev *dev, const struct index_visitor *v, uint64_t *ret
     return -ENOTSUP;
   if (keep_holds(&d->keep)) { /* an earlier worker found its memory bad: what it says may be out of date */
     extent_map_reset(&d->map);
+    int own = extent_reserve(&d->map, 0, d->keep.own); /* first: a bad row may lie in it */
     reserve_all_bad(d);
     *ret_skipped = 0;
     d->scanned = true;
-    return extent_reserve(&d->map, 0, d->keep.own) ? -EINVAL : -EHWPOISON;
+    return own ? -EINVAL : -EHWPOISON;
   }
   extent_map_reset(&d->map);
   int rc = extent_reserve(&d->map, 0, d->keep.own);

@@ -164,6 +164,57 @@ static void keep_init(struct keep *k, const struct keep *from)
   pthread_mutex_init(&k->fate, NULL);
 }
 
+static int memory_error(int rc, const char *path, struct err *e)
+{
+  return err_set(e, rc, "%s: %s", path,
+                 rc == -EIO ? "no memory behind its directory: unplugged, or the file was cut"
+                            : "the memory of its directory is bad: set keep: no, or use another device");
+}
+
+/* Whose it is, by whichever superblock is whole; only then whether both can be read. Sets the generation to be. */
+static int supers_look(struct keep *k, const char *owner, const char *path, struct err *e)
+{
+  struct keep_super s[2], *have = NULL;
+  bool ours = false;
+  int bad = 0;
+  for (unsigned i = 0; i < 2; i++) {
+    int rc = keep_load(k, i * KEEP_SUPER_STEP, &s[i], sizeof s[i]);
+    if (rc) {
+      bad = bad ? bad : rc;
+      continue;
+    }
+    ours |= super_ours(&s[i]);
+    if (super_whole(&s[i]) && (!have || s[i].generation > have->generation))
+      have = &s[i];
+  }
+  static const char anew[] = "to begin anew (all on it is wiped), start once with keep: fresh";
+  if (!have && ours)
+    return err_set(e, -EINVAL, "%s: its directory is damaged: %s", path, anew);
+  if (!have)
+    return bad ? memory_error(bad, path, e) : -ENOENT;
+  if (have->version != KEEP_VERSION)
+    return err_set(e, -EINVAL, "%s: its directory has version %u, this mover writes %u: %s", path, have->version,
+                   KEEP_VERSION, anew);
+  k->generation = have->generation + 1;
+  struct keep_super want = super_make(k, owner);
+  if (have->geometry_hash != want.geometry_hash || memcmp(&have->geometry, &want.geometry, sizeof want.geometry))
+    return err_set(e, -EINVAL,
+                   "%s: its directory was made for %llu bytes in units of %llu, here are %llu in units of %llu: set "
+                   "capacity, coherence or the device's align back; %s",
+                   path, (unsigned long long)have->geometry.bytes, (unsigned long long)have->geometry.unit,
+                   (unsigned long long)(k->unit * k->units), (unsigned long long)k->unit, anew);
+  if (strcmp(have->owner, want.owner))
+    return err_set(e, -EINVAL, "%s: it belongs to %s%s, not to %s: set owner back; %s", path,
+                   have->owner[0] ? "tenant " : "the published", have->owner, owner[0] ? owner : "the published", anew);
+  return bad ? memory_error(bad, path, e) : 0;
+}
+
+int keep_look(void *base, uint64_t unit, uint64_t units, const char *owner, bool lines, const char *path, struct err *e)
+{
+  struct keep o = {.base = base, .unit = unit, .units = units, .own = keep_units(unit, units, lines), .lines = lines};
+  return supers_look(&o, owner, path, e);
+}
+
 int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
               bool lines, const char *path, struct err *e)
 {
@@ -173,38 +224,12 @@ int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const c
                    .own = keep_units(unit, units, lines),
                    .lines = lines,
                    .flush = flush};
-  struct keep_super s[2], *have = NULL;
-  static const char no_memory[] = "no memory behind its directory: unplugged, or the file was cut";
-  static const char bad_memory[] = "the memory of its directory is bad: set keep: no, or use another device";
-  bool ours = false;
-  for (unsigned i = 0; i < 2; i++) {
-    int rc = keep_load(&o, i * KEEP_SUPER_STEP, &s[i], sizeof s[i]);
-    if (rc)
-      return err_set(e, rc, "%s: %s", path, rc == -EIO ? no_memory : bad_memory);
-    ours |= super_ours(&s[i]);
-    if (super_whole(&s[i]) && (!have || s[i].generation > have->generation))
-      have = &s[i];
-  }
-  static const char anew[] = "to begin anew (all on it is wiped), start once with keep: fresh";
-  if (!have)
-    return ours ? err_set(e, -EINVAL, "%s: its directory is damaged: %s", path, anew) : -ENOENT;
-  if (have->version != KEEP_VERSION)
-    return err_set(e, -EINVAL, "%s: its directory has version %u, this mover writes %u: %s", path, have->version,
-                   KEEP_VERSION, anew);
-  o.generation = have->generation + 1;
-  struct keep_super want = super_make(&o, owner);
-  if (have->geometry_hash != want.geometry_hash || memcmp(&have->geometry, &want.geometry, sizeof want.geometry))
-    return err_set(e, -EINVAL,
-                   "%s: its directory was made for %llu bytes in units of %llu, here are %llu in units of %llu: set "
-                   "capacity, coherence or the device's align back; %s",
-                   path, (unsigned long long)have->geometry.bytes, (unsigned long long)have->geometry.unit,
-                   (unsigned long long)(unit * units), (unsigned long long)unit, anew);
-  if (strcmp(have->owner, want.owner))
-    return err_set(e, -EINVAL, "%s: it belongs to %s%s, not to %s: set owner back; %s", path,
-                   have->owner[0] ? "tenant " : "the published", have->owner, owner[0] ? owner : "the published", anew);
-  int rc = super_store(&o, owner);
+  int rc = supers_look(&o, owner, path, e);
   if (rc)
-    return err_set(e, rc, "%s: %s", path, rc == -EIO ? no_memory : bad_memory);
+    return rc;
+  rc = super_store(&o, owner);
+  if (rc)
+    return memory_error(rc, path, e);
   keep_init(k, &o);
   return 0;
 }

@@ -33,9 +33,13 @@ uint64_t keep_units(uint64_t unit, uint64_t units, bool lines);
 
 /* Looks whether the device's directory is there and ours. owner "": published cells only. 0: it is, and is open with a
    generation one higher. -ENOENT: there is none, keep_format() makes one. -EINVAL with a text: another version, size or
-   owner, or damaged. -EHWPOISON: the memory under it is bad; -EIO: there is none. */
+   owner, or damaged; said before all else, by whichever superblock is whole. -EHWPOISON: the memory under it is bad;
+   -EIO: there is none. */
 int keep_open(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
               bool lines, const char *path, struct err *e);
+/* The same answers, but nothing is opened and nothing changed. */
+int keep_look(void *base, uint64_t unit, uint64_t units, const char *owner, bool lines, const char *path,
+              struct err *e);
 /* Begins anew on zeroed memory. 0, -EHWPOISON, -EIO. */
 int keep_format(struct keep *k, void *base, uint64_t unit, uint64_t units, const char *owner, enum flush_by flush,
                 bool lines);

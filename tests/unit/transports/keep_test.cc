@@ -510,14 +510,95 @@ TEST_F(Keep, ATierWhoseDirectoryIsKnownToBeBadServesWithoutAndSaysSo)
   struct dev_caps caps;
   bool keeps = true;
   raw_[5 * kMiB] = 'x';
-  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, &err_, &caps, &keeps)) << Text();
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, false, &err_, &caps, &keeps)) << Text();
   EXPECT_FALSE(keeps);
   EXPECT_FALSE(caps.persistent);
   EXPECT_NE(nullptr, strstr(caps.note, "nothing on it outlives this mover")) << caps.note;
   EXPECT_EQ(0, raw_[5 * kMiB]) << "whose it was cannot be told: wiped";
-  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 6 * kMiB, &err_, &caps, &keeps)) << Text();
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 6 * kMiB, false, &err_, &caps, &keeps)) << Text();
   EXPECT_TRUE(keeps) << "bad memory elsewhere is another matter";
+  memset(raw_, 0, 4096); // of a directory without lines it is said first that it is another
   cfg_.coherence = DEV_SOFTWARE;
-  EXPECT_EQ(-EHWPOISON, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, &err_, &caps, &keeps));
+  EXPECT_EQ(-EHWPOISON, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 4096, false, &err_, &caps, &keeps));
   EXPECT_NE(std::string::npos, Text().find("coherence: software")) << Text();
+}
+
+TEST_F(Keep, ABadLineDoesNotMakeAnothersDeviceOurs)
+{
+  struct dev_caps caps;
+  bool keeps;
+  ASSERT_EQ(0, Open()) << Text();
+  Close();
+  raw_[5 * kMiB] = 'x';
+  cfg_.owner = "blue";
+  EXPECT_EQ(-EINVAL, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 8192, false, &err_, &caps, &keeps)) << Text();
+  EXPECT_NE(std::string::npos, Text().find("tenant red, not to blue")) << Text();
+  keep_bad_next(1); // the superblock that nobody has written yet; the other is whole
+  EXPECT_EQ(-EINVAL, keep_bad_open(&cfg_, kBytes, 2 * kMiB, UINT64_MAX, false, &err_, &caps, &keeps)) << Text();
+  EXPECT_NE(std::string::npos, Text().find("tenant red, not to blue")) << Text();
+  EXPECT_EQ('x', raw_[5 * kMiB]) << "another tenant's bytes";
+  cfg_.owner = "red";
+  EXPECT_EQ(0, Open()) << "as if nothing had been " << Text();
+  Close();
+  Super(0)->owner[0] = Super(1)->owner[0] = 'x';
+  EXPECT_EQ(-EINVAL, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 8192, false, &err_, &caps, &keeps));
+  EXPECT_NE(std::string::npos, Text().find("damaged")) << Text();
+  EXPECT_EQ('x', raw_[5 * kMiB]);
+  cfg_.keep = DEV_KEEP_FRESH;
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 8192, false, &err_, &caps, &keeps)) << Text();
+  EXPECT_FALSE(keeps);
+  EXPECT_EQ(0, raw_[5 * kMiB]) << "that was asked for";
+}
+
+TEST_F(Keep, StrictRefusesABadDirectoryBeforeAnythingIsWiped)
+{
+  struct dev_caps caps;
+  bool keeps;
+  ASSERT_EQ(0, Open()) << Text();
+  Close();
+  raw_[5 * kMiB] = 'x';
+  cfg_.strict = true;
+  for (uint8_t keep : {DEV_KEEP_YES, DEV_KEEP_FRESH}) {
+    cfg_.keep = keep;
+    EXPECT_EQ(-EHWPOISON, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 8192, false, &err_, &caps, &keeps));
+    EXPECT_NE(std::string::npos, Text().find("strict: yes")) << Text();
+    EXPECT_NE(std::string::npos, Text().find("nothing wiped")) << Text();
+  }
+  cfg_.keep = DEV_KEEP_YES;
+  keep_bad_next(2);
+  EXPECT_EQ(-EHWPOISON, keep_bad_open(&cfg_, kBytes, 2 * kMiB, UINT64_MAX, false, &err_, &caps, &keeps));
+  EXPECT_EQ('x', raw_[5 * kMiB]);
+  EXPECT_EQ(1u, Super(1)->generation) << "not even a superblock was written";
+  cfg_.strict = false;
+  EXPECT_EQ(0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, 8192, false, &err_, &caps, &keeps)) << Text();
+  EXPECT_EQ(0, raw_[5 * kMiB]);
+}
+
+TEST_F(Keep, NoDirectoryIsMadeWhereTheWipeHasJustMetBadMemory)
+{
+  struct dev_caps caps;
+  bool keeps = true;
+  for (bool strict : {false, true}) {
+    cfg_.strict = strict;
+    cfg_.keep = DEV_KEEP_FRESH;
+    keep_bad_next(1); // the wipe's first piece: from then on the kernel lets stores through
+    EXPECT_EQ(strict ? -EHWPOISON : 0, keep_bad_open(&cfg_, kBytes, 2 * kMiB, UINT64_MAX, true, &err_, &caps, &keeps));
+    EXPECT_FALSE(keeps);
+    EXPECT_FALSE(caps.persistent);
+    EXPECT_EQ(0u, Super(1)->generation) << "a later start would believe it";
+  }
+  EXPECT_EQ(std::string::npos, Text().find("nothing wiped")) << "it was, as was asked: " << Text();
+}
+
+TEST_F(Keep, ABadRowInTheDirectoryItselfDoesNotKeepALaterWorkerFromStarting)
+{
+  ASSERT_EQ(0, Open()) << Text();
+  struct slab_mem m = Slab();
+  EXPECT_EQ(0, dev_->cold->index_bad(dev_, 8192, 4096, true));
+  EXPECT_EQ(-EHWPOISON, dev_->cold->index_met(dev_, reinterpret_cast<uintptr_t>(m.base) - m.dev_off + 8192, 4096));
+  struct index_visitor none = {};
+  for (int worker = 0; worker < 2; worker++)
+    EXPECT_EQ(-EHWPOISON, dev_->cold->index_scan(dev_, &none, &skipped_));
+  EXPECT_EQ(0, dev_->cold->slab_add(dev_, 2 * kMiB, &err_, &m)) << Text();
+  EXPECT_GE(m.dev_off, 2 * kMiB);
 }

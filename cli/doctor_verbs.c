@@ -31,9 +31,8 @@ static void check_locked(struct doctor *d)
   struct doctor_row *r = doctor_add(d, any ? DOCTOR_OK : DOCTOR_WARN, "memlock for RDMA", "%s",
                                     any ? "unlimited" : units_format_bytes(l.rlim_cur, have, sizeof have));
   if (!any)
-    doctor_fix(r, "LimitMEMLOCK=infinity in the unit, or ulimit -l: each tier locks lanes * bounce (4 MiB) and the "
-                  "regions that engines move by it, listen: "
-                  "locks lend and every slab that a peer reads");
+    doctor_fix(r, "LimitMEMLOCK=infinity in the unit, or ulimit -l: each peer of each tier locks lanes * bounce (4 "
+                  "MiB) and the regions that engines move by it, listen: locks lend and every slab that a peer reads");
 }
 
 void doctor_verbs(struct doctor *d)

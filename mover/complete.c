@@ -81,10 +81,7 @@ void complete_step_end(struct lane *l, struct step *t, const struct outcome *o)
     store_unpin(st, t->to);
   if (UNLIKELY(t->kind == STEP_FILL))
     fill_idle(l->d, s, t->lease);
-  list_remove(&t->run);
-  list_remove(&t->link);
-  s->steps_n--;
-  l->free_steps[l->free_steps_n++] = (uint32_t)(t - l->steps);
+  step_drop(l, t);
   complete_item(l, s, j, item, o);
 }
 
@@ -201,10 +198,7 @@ static void complete_fence(struct lane *l, struct step *t)
 {
   struct session *s = t->s;
   struct job *j = t->job;
-  list_remove(&t->run);
-  list_remove(&t->link);
-  s->steps_n--;
-  l->free_steps[l->free_steps_n++] = (uint32_t)(t - l->steps);
+  step_drop(l, t);
   if (!j->stop && !t->reason) {
     admit_resume(l, s, j);
     return;
@@ -231,6 +225,10 @@ void complete_step(struct lane *l, struct step *t)
     if (o.reason == DRAY_REASON_OK) {
       o.status = DRAY_OK;
       complete_step_end(l, t, &o);
+      return;
+    }
+    if (UNLIKELY(o.reason == DRAY_EXISTS && t->leases)) {
+      peer_map_here(l, t);
       return;
     }
   }

@@ -48,6 +48,9 @@ bool ops_publish(const struct call *c, struct outcome *o);
 bool ops_account(const struct call *c, struct outcome *o);
 bool ops_quarantine(const struct call *c, struct outcome *o);
 
+/* MAP of what is here, whatever tier it asks for. */
+bool ops_map_here(const struct call *c, struct outcome *o);
+
 /* Shared by the handlers. */
 extern const struct outcome outcome_ok;
 struct outcome outcome_refused(unsigned reason);

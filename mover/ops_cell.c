@@ -65,10 +65,10 @@ bool ops_put(const struct call *c, struct outcome *o)
   return false;
 }
 
-/* Finds the cell, asks policy, and leaves the copy that the verdict reads pinned. True: refused or missed, nothing
- * pinned. */
-static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cell_facts *f, struct slot_ref *slot,
-                 struct policy_verdict *v, struct outcome *o)
+/* Finds the cell, asks policy about it and the tier that is wanted, and leaves the copy that the verdict reads pinned.
+   True: refused or missed, nothing pinned. */
+static bool find_on(const struct call *c, uint32_t mkey_id, uint8_t tier, uint8_t pin, struct cell_facts *f,
+                    struct slot_ref *slot, struct policy_verdict *v, struct outcome *o)
 {
   struct lane *l = c->l;
   struct policy_ask ask;
@@ -85,6 +85,7 @@ static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cel
     return true;
   }
   ops_ask(l, c->s, c->j, mkey, f->len, f, &ask);
+  ask.tier = tier;
   policy_decide(&l->d->cfg->policy, &ask, v);
   if (v->decision == POLICY_ADMIT)
     return false;
@@ -93,6 +94,12 @@ static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cel
   slot->slab = 0;
   *o = outcome_of(v);
   return true;
+}
+
+static bool find(const struct call *c, uint32_t mkey_id, uint8_t pin, struct cell_facts *f, struct slot_ref *slot,
+                 struct policy_verdict *v, struct outcome *o)
+{
+  return find_on(c, mkey_id, c->j->req.sqe.tier, pin, f, slot, v, o);
 }
 
 /* Is it the peer that is meant, or that may have what is not here? */
@@ -187,6 +194,30 @@ bool ops_get(const struct call *c, struct outcome *o)
   return false;
 }
 
+/* It has been found, and may be had as v says. */
+static bool map_found(const struct call *c, struct cell_facts *f, struct slot_ref slot, const struct policy_verdict *v,
+                      bool counts, struct outcome *o)
+{
+  unsigned reason = repin(c, v->from, f, &slot);
+  if (reason != DRAY_REASON_OK) {
+    *o = outcome_for(reason);
+    return true;
+  }
+  if (counts)
+    count_read(c, o, v->from);
+  if (v->route == ROUTE_MAP) {
+    grant_read(c->l, c->s, f, slot, o);
+    return true;
+  }
+  struct step *t = ops_step_reading(c, STEP_STAGE, f, slot);
+  t->pool = (uint32_t)c->l->d->pool_of_tier[v->to];
+  t->cell.who = (struct store_who){.tenant = f->tenant, .agent = f->agent, .scope = f->scope};
+  t->len = f->len;
+  t->state = STEP_ROOM;
+  step_start(c->l, t);
+  return false;
+}
+
 bool ops_map(const struct call *c, struct outcome *o)
 {
   const struct dray_sqe *q = &c->j->req.sqe;
@@ -200,23 +231,16 @@ bool ops_map(const struct call *c, struct outcome *o)
     count_read(c, o, 0);
     return true;
   }
-  unsigned reason = repin(c, v.from, &f, &slot);
-  if (reason != DRAY_REASON_OK) {
-    *o = outcome_for(reason);
-    return true;
-  }
-  count_read(c, o, v.from);
-  if (v.route == ROUTE_MAP) {
-    grant_read(c->l, c->s, &f, slot, o);
-    return true;
-  }
-  struct step *t = ops_step_reading(c, STEP_STAGE, &f, slot);
-  t->pool = (uint32_t)c->l->d->pool_of_tier[v.to];
-  t->cell.who = (struct store_who){.tenant = f.tenant, .agent = f.agent, .scope = f.scope};
-  t->len = f.len;
-  t->state = STEP_ROOM;
-  step_start(c->l, t);
-  return false;
+  return map_found(c, &f, slot, &v, true, o);
+}
+
+bool ops_map_here(const struct call *c, struct outcome *o)
+{
+  struct policy_verdict v;
+  struct cell_facts f;
+  struct slot_ref slot;
+  return find_on(c, c->j->req.sqe.arg, DRAY_TIER_ANY, DRAY_TIER_ANY, &f, &slot, &v, o) ||
+         map_found(c, &f, slot, &v, false, o);
 }
 
 /* The hottest copy of a cell that may be moved, for the peer. */

@@ -73,8 +73,9 @@ void peers_tell(struct lane *l, const struct lane_msg *m)
                          .path = DRAY_PATH_NONE,
                          .tier = (uint8_t)m->id,
                          .detail = m->seq};
-    if (s->post.notice_due & 1u << DRAY_LINK_STATE) /* of another tier, perhaps: one waits at a time */
-      post_flush(&s->post);
+    /* one waits at a time: the newest of its tier, and another tier's goes first */
+    if (s->post.notice_due & 1u << DRAY_LINK_STATE && s->post.notice[DRAY_LINK_STATE].tier != m->id)
+      session_flush(l, s);
     post_notice(&s->post, DRAY_LINK_STATE, &c);
     if (s->dirty.next == &s->dirty)
       list_push_back(&l->dirty, &s->dirty);

@@ -52,6 +52,8 @@ bool peer_get(const struct call *c, const struct span *mem, uint32_t mkey, struc
 bool peer_put(const struct call *c, const struct span *mem, uint32_t mkey, struct outcome *o);
 /* A copy of the peer's cell is leased (DRAY_MAP_OR_STAGE), or it is said that it is not attendable. */
 bool peer_map(const struct call *c, uint32_t mkey, struct outcome *o);
+/* Its copy has come, and a cell of that key is listed here: the step gives way to a MAP of that. */
+void peer_map_here(struct lane *l, struct step *t);
 bool peer_stat(const struct call *c, struct outcome *o);
 bool peer_bring(const struct call *c, struct outcome *o);
 /* A local copy, pinned in slot, goes to the peer, and then from here. */

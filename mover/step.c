@@ -26,6 +26,14 @@ struct step *step_new(struct lane *l, struct session *s, struct job *j, uint32_t
   return t;
 }
 
+void step_drop(struct lane *l, struct step *t)
+{
+  list_remove(&t->run);
+  list_remove(&t->link);
+  t->s->steps_n--;
+  l->free_steps[l->free_steps_n++] = (uint32_t)(t - l->steps);
+}
+
 void step_start(struct lane *l, struct step *t)
 {
   static const uint8_t order[] = {[DRAY_CLASS_LATENCY] = 0, [DRAY_CLASS_NORMAL] = 1, [DRAY_CLASS_BULK] = 2};

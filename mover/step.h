@@ -87,6 +87,8 @@ struct step {
 
 /* A zeroed step of that kind, listed with its job; NULL when the lane has none left (then the item waits). */
 struct step *step_new(struct lane *l, struct session *s, struct job *j, uint32_t item, unsigned kind);
+/* Off its lists and free again; nothing of it is pinned, and nobody is told. */
+void step_drop(struct lane *l, struct step *t);
 /* Puts it into the session's run queue. */
 void step_start(struct lane *l, struct step *t);
 /* One piece of progress: bytes to charge (> 0; the step may have left the run queue, or ended), 0 when it is blocked

@@ -42,9 +42,7 @@ static void parts_recall(struct rdma_lane *l, uint32_t at)
       continue;
     r->bad_at = MIN_OF(r->bad_at, pt->off);
     if (pt->write || pt->direct) {
-      struct lane_path *p = &l->path[pt->path];
-      p->dial->quiet = true;
-      lane_fail_path(l, p);
+      lane_cut_path(l, &l->path[pt->path]);
     } else {
       pt->x = RDMA_NONE;
       r->parts--;

@@ -49,10 +49,11 @@ int lane_make(struct rdma_dev *d, struct rdma_lane *l, uint32_t idx)
     l->part[i] = (struct part){.x = RDMA_NONE, .next = i + 1 < l->parts_n ? i + 1 : RDMA_NONE};
   int rc = 0;
   uint32_t room = l->parts_n;
-  l->sges = REGION_SGES;
+  l->sges = l->sges_rd = REGION_SGES;
   for (uint32_t i = 0; !rc && i < d->verbs.n; i++) {
     room = MIN_OF(room, d->verbs.dev[i].max_wr);
     l->sges = MIN_OF(l->sges, d->verbs.dev[i].max_sge);
+    l->sges_rd = MIN_OF(l->sges_rd, d->verbs.dev[i].max_sge_rd);
     rc = cq_make(l, i);
   }
   for (uint32_t i = 0; i < d->paths; i++)

@@ -117,7 +117,13 @@ static const struct lent *lent_of(const struct rdma_lane *l, const struct xfer *
   return x->slab->far ? x->slab->far : (const struct lent *)(uintptr_t)word_see(&l->d->lent);
 }
 
-/* False: not now; it is as it was. */
+/* Pieces of memory that a work request of it may have. */
+static uint32_t sges_of(const struct rdma_lane *l, bool write)
+{
+  return write ? l->sges : l->sges_rd;
+}
+
+/* False: not now; it is as it was, or its xfer fails, as no connection took it. */
 static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
 {
   struct part *pt = &l->part[i];
@@ -129,7 +135,7 @@ static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
   uint32_t sges = 1;
   if (pt->direct) {
     uint64_t all;
-    sges = region_sges(l->x[pt->x].region, pt->at, pt->bytes, p->local_dev, sge, l->sges, &all);
+    sges = region_sges(l->x[pt->x].region, pt->at, pt->bytes, p->local_dev, sge, sges_of(l, pt->write), &all);
   } else {
     sge[0] = verbs_mem_sge(&l->d->bounce_mem, slot, pt->bytes, p->local_dev);
   }
@@ -144,7 +150,10 @@ static bool part_post(struct rdma_lane *l, uint32_t i, uint32_t path)
   if (rc == ENOMEM || rc == EAGAIN)
     return false; /* the queue is full: back-pressure */
   if (rc) {
-    lane_fail_path(l, p);
+    /* the connection's fault, perhaps; after three it is the request's */
+    lane_cut_path(l, p);
+    if (++pt->tries >= RDMA_TRIES)
+      xfer_fail(&l->x[pt->x], DRAY_IO_ERROR, rc, pt->off);
     return false;
   }
   pt->state = PART_OUT;
@@ -163,7 +172,7 @@ static uint64_t direct_bytes(const struct rdma_lane *l, const struct xrec *r, ui
   if (!r->region)
     return 0;
   n = MIN_OF(n, l->d->paths > 1 ? RDMA_DIRECT_BYTES / 4 : RDMA_DIRECT_BYTES);
-  uint32_t pieces = region_sges(r->region, r->at, n, 0, sge, l->sges, &all);
+  uint32_t pieces = region_sges(r->region, r->at, n, 0, sge, sges_of(l, r->x.op == XFER_WRITE), &all);
   return all == n || all >= pieces * RDMA_DIRECT_MIN ? all : 0;
 }
 
@@ -255,14 +264,15 @@ void lane_pump(struct rdma_lane *l)
   while (l->again_head != RDMA_NONE) {
     uint32_t i = l->again_head, at = l->part[i].x, next = l->part[i].next, path;
     struct xrec *r = &l->x[at];
-    bool stale = r->x.slab->unit != gen;
-    if (!stale && ((path = path_choose(l, gen)) == STRIPE_NONE || !part_post(l, i, path)))
+    if (r->x.slab->unit != gen)
+      xfer_fail(r, DRAY_PEER_STALE, ESTALE, l->part[i].off);
+    if (!r->reason && ((path = path_choose(l, gen)) == STRIPE_NONE || !part_post(l, i, path)) && !r->reason)
       return;
     l->again_head = next;
     if (next == RDMA_NONE)
       l->again_tail = RDMA_NONE;
-    if (stale) {
-      xfer_fail(r, DRAY_PEER_STALE, ESTALE, l->part[i].off);
+    if (r->reason) {
+      r->bad_at = MIN_OF(r->bad_at, l->part[i].off);
       r->parts--;
       part_free(l, i);
       lane_end(l, at);
@@ -298,6 +308,13 @@ void lane_fail_path(struct rdma_lane *l, struct lane_path *p)
   p->up = false;
   p->dying = true;
   ibv_modify_qp(p->qp, &a, IBV_QP_STATE); /* what is out comes back flushed */
+}
+
+void lane_cut_path(struct rdma_lane *l, struct lane_path *p)
+{
+  if (!p->dying) /* else it broke before */
+    p->dial->quiet = true;
+  lane_fail_path(l, p);
 }
 
 /* ---- in ---- */
@@ -352,7 +369,9 @@ void lane_wc(struct rdma_lane *l, const struct ibv_wc *wc)
     part_landed(l, i);
   } else {
     struct wc_meaning m = status_of(wc->status);
-    if (m.path && !r->reason && ++pt->tries < RDMA_TRIES) {
+    bool ours = p->dial->quiet && wc->status == IBV_WC_WR_FLUSH_ERR; /* another's deadline, or request, did it */
+    pt->tries += !ours;
+    if (m.path && !r->reason && pt->tries < RDMA_TRIES) {
       again_push(l, i);
       return;
     }

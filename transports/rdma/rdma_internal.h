@@ -132,6 +132,7 @@ struct rdma_lane {
   uint64_t now_ns;
   uint64_t next_ns; /* [STAT] something ends by then; UINT64_MAX */
   uint32_t sges;    /* of a work request */
+  uint32_t sges_rd; /* of a READ */
   bool doze;        /* the lane means to sleep: the channels must tell */
   uint32_t rung;    /* [LINK] the bell was rung since it was last read */
   struct tally tally;
@@ -194,6 +195,8 @@ void lane_end(struct rdma_lane *l, uint32_t x); /* if nothing of it is out any m
 void lane_pump(struct rdma_lane *l);
 void lane_wc(struct rdma_lane *l, const struct ibv_wc *wc);
 void lane_fail_path(struct rdma_lane *l, struct lane_path *p);
+/* The same of our own accord: it is dialled again at once, and what is flushed with it is not at fault. */
+void lane_cut_path(struct rdma_lane *l, struct lane_path *p);
 void part_free(struct rdma_lane *l, uint32_t part);
 /* It ends so, once nothing of it is out; the first reason counts. bytes: the prefix that is in place, at most. */
 void xfer_fail(struct xrec *r, uint16_t reason, int err, uint64_t bytes);

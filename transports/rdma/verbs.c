@@ -23,6 +23,7 @@ static int dev_open(struct verbs_dev *d, struct ibv_context *ctx, uint64_t piece
   d->max_mr &= ~(uint64_t)(PAGE_BYTES - 1);
   d->max_wr = a.max_qp_wr > 0 ? (uint32_t)a.max_qp_wr : 1;
   d->max_sge = a.max_sge > 0 ? (uint32_t)a.max_sge : 1;
+  d->max_sge_rd = a.max_sge_rd > 0 ? MIN_OF((uint32_t)a.max_sge_rd, d->max_sge) : 1; /* iWARP: 1 */
   d->max_cqe = a.max_cqe > 0 ? (uint32_t)a.max_cqe : 1;
   d->max_read = (uint8_t)MIN_OF(MAX_OF(MIN_OF(a.max_qp_rd_atom, a.max_qp_init_rd_atom), 1), 16);
   if (!d->max_mr)

@@ -23,7 +23,8 @@ struct verbs_dev {
   struct ibv_cq *idle; /* for queue pairs that only the other side uses */
   uint64_t max_mr;     /* bytes of one registration, a multiple of a page */
   uint32_t max_wr, max_cqe, max_sge;
-  uint8_t max_read; /* RDMA READs at a time */
+  uint32_t max_sge_rd; /* of an RDMA READ: never more than max_sge */
+  uint8_t max_read;    /* RDMA READs at a time */
 };
 struct verbs {
   struct ibv_context **list;

@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mover/daemon.h"
 #include "mover/peer.h"
 #include "mover/peer_ask.h"
+#include "mover/session.h"
 #include "mover/step.h"
 #include "transports/rdma/link_internal.h"
 
@@ -53,6 +56,53 @@ struct fake_answer fake_ask_closed(void)
   free(k);
   free(link);
   free(d);
+  free(l);
+  return r;
+}
+
+struct fake_told fake_tell(const uint8_t *tiers, uint32_t n)
+{
+  enum { SLOTS = 64 };
+  struct fake_told r = {.said = 0};
+  struct lane *l = aligned_alloc(64, align_up(sizeof *l, 64));
+  struct session *s = calloc(1, sizeof *s);
+  struct dray_u_head u = {.sleep = DRAY_SLEEP_POLL};
+  struct dray_m_head m = {.state = DRAY_M_LIVE};
+  int pair[2], fd = memfd_create("cq", MFD_CLOEXEC);
+  char byte;
+  memset((void *)l, 0, sizeof *l);
+  list_init(&l->sessions);
+  list_init(&l->dirty);
+  list_init(&s->dirty);
+  list_push_back(&l->sessions, &s->link);
+  if (ftruncate(fd, SLOTS * WIRE_ELEM) < 0 || wire_map(&s->post.cq.w, fd, 0, SLOTS, 1, 0) < 0 ||
+      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+    abort();
+  s->state = SESSION_LIVE;
+  s->u = &u;
+  s->m = &m;
+  s->poke = pair[0];
+  s->post.credits = 8;
+  s->post.cq.mine = &m.cq_prod;
+  s->post.cq.theirs = &u.cq_cons;
+  for (uint32_t i = 0; i < n; i++) {
+    struct lane_msg msg = {.kind = LANE_LINK, .id = tiers[i], .value = DRAY_REASON_OK, .seq = i + 1};
+    peers_tell(l, &msg);
+    r.early = m.cq_prod;
+  }
+  r.woken_early = read(pair[1], &byte, 1) == 1;
+  session_flush(l, s);
+  const struct dray_cqe *c = (const struct dray_cqe *)(const void *)&s->post.cq.w.r[1];
+  for (r.said = 0; r.said < m.cq_prod && r.said < 8; r.said++) {
+    r.tier[r.said] = c[r.said].tier;
+    r.detail[r.said] = c[r.said].detail;
+  }
+  r.said = m.cq_prod;
+  close(pair[0]);
+  close(pair[1]);
+  close(fd);
+  wire_unmap(&s->post.cq.w);
+  free(s);
   free(l);
   return r;
 }

@@ -18,4 +18,16 @@ struct fake_answer {
   unsigned reason;
 };
 struct fake_answer fake_ask_closed(void);
+
+/* A session is told of n links, the i-th (from 1 on) of tiers[i - 1] with detail i, and then flushed. Its engine
+ * sleeps.
+ */
+struct fake_told {
+  uint32_t early;   /* published before the flush */
+  bool woken_early; /* and the engine was woken for it */
+  uint32_t said;    /* notices published in the end, of which the first eight: */
+  uint8_t tier[8];
+  uint32_t detail[8];
+};
+struct fake_told fake_tell(const uint8_t *tiers, uint32_t n);
 #endif

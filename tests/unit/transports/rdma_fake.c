@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "include/priv/order.h"
+#include "tests/unit/transports/rdma_fake_dev.h"
 #include "transports/rdma/link_internal.h"
 #include "transports/rdma/remote.h"
 #include "transports/rdma/serve_internal.h"
@@ -139,6 +140,19 @@ static void fake_reset(bool (*next)(void *arg, union wire_msg *m), void *arg)
   fake.id.verbs = &fake.ctx;
   fake.next = next;
   fake.arg = arg;
+}
+
+struct ibv_context *fake_device(fake_post post, fake_take take)
+{
+  fake_reset(NULL, NULL);
+  fake.ctx.ops.post_send = post;
+  fake.ctx.ops.poll_cq = take;
+  return &fake.ctx;
+}
+
+void fake_device_close(void)
+{
+  close(fake.channel.fd);
 }
 
 static struct verbs fake_verbs(struct ibv_pd pd[2])

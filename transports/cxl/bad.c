@@ -125,6 +125,27 @@ int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad
   return n;
 }
 
+static int by_place(const void *a, const void *b)
+{
+  const struct dax_bad *x = a, *y = b;
+  return x->off < y->off ? -1 : x->off > y->off;
+}
+
+uint32_t dax_bad_merge(struct dax_bad *bad, uint32_t n)
+{
+  uint32_t left = 0;
+  if (n)
+    qsort(bad, n, sizeof *bad, by_place);
+  for (uint32_t i = 0; i < n; i++) {
+    struct dax_bad *last = left ? &bad[left - 1] : NULL;
+    if (last && bad[i].off - last->off < last->len)
+      last->len = MAX_OF(last->len, bad[i].off - last->off + bad[i].len);
+    else
+      bad[left++] = bad[i];
+  }
+  return left;
+}
+
 uint64_t dax_bad_leave_out(struct extent_map *m, uint64_t unit, const struct dax_bad *bad, uint32_t n)
 {
   uint64_t out = 0;

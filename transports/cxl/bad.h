@@ -30,6 +30,9 @@ bool dax_cut(const struct dax_piece *p, uint64_t size, uint64_t at, uint64_t len
    of the device. How many (at most DAX_BAD_MAX are given); -ENOENT: the region keeps no list; -EACCES: the list is
    there, but the addresses to read it by are root's; -EINVAL: it is not understood. e says which file. */
 int dax_bad_ranges(const char *dir, uint64_t size, struct err *e, struct dax_bad ret_bad[DAX_BAD_MAX]);
+/* Several lists name the same memory: ranges that overlap become one, in the order of their places. How many are left.
+ */
+uint32_t dax_bad_merge(struct dax_bad *bad, uint32_t n);
 /* Takes the units that these ranges lie in out of a map of free units; how many. */
 uint64_t dax_bad_leave_out(struct extent_map *m, uint64_t unit, const struct dax_bad *bad, uint32_t n);
 #endif

@@ -85,27 +85,22 @@ static void device_bad(struct cxl_dev *d, const struct stat *st)
 {
   struct dev_caps *caps = &d->addr.dev.caps;
   char dir[64];
-  struct err e = {{0}};
+  struct media_news w;
   if (!S_ISCHR(st->st_mode))
     return;
   snprintf(dir, sizeof dir, "/sys/dev/char/%u:%u", major(st->st_rdev), minor(st->st_rdev));
-  int n = dax_bad_ranges(dir, d->mapped, &e, d->bad);
-  if (n < 0 && n != -ENOENT)
-    snprintf(caps->note, sizeof caps->note, "known bad memory cannot be listed: %.110s", e.text);
-  d->bad_n = n > 0 ? MIN_OF((uint32_t)n, DAX_BAD_MAX) : 0;
+  d->bad_n = media_known_bad(&media_kernel, dir, d->mapped, &w, d->bad);
+  if (w.blocks < 0 && w.blocks != -ENOENT)
+    snprintf(caps->note, sizeof caps->note, "known bad memory cannot be listed: %.110s", w.why_blocks.text);
   /* the devices' own lists know what nobody has touched yet */
-  struct media_list list;
-  struct err why = {{0}};
-  n = media_bad_ranges(&media_kernel, dir, d->mapped, &why, d->bad + d->bad_n, DAX_BAD_MAX - d->bad_n, &list);
-  d->bad_n += n > 0 ? (uint32_t)n : 0;
-  if (n < 0 && n != -ENOENT) {
+  if (w.lists < 0 && w.lists != -ENOENT) {
     bool alone = !caps->note[0] || caps->emulated;
-    note_add(caps, "the CXL poison list is not read: %.110s", why.text);
+    note_add(caps, "the CXL poison list is not read: %.110s", w.why_lists.text);
     caps->aside = alone; /* nobody asked for it: it is as with a device that keeps none */
   }
-  if (n >= 0 && (list.cut || list.homeless))
+  if (w.lists >= 0 && (w.list.cut || w.list.homeless))
     note_add(caps, "the CXL poison list has more than could be placed (%u of %u records have no address%s)",
-             list.homeless, list.records, list.cut ? ", and it was cut" : "");
+             w.list.homeless, w.list.records, w.list.cut ? ", and it was cut" : "");
 }
 
 /* Bad units are taken out for good. */

@@ -60,6 +60,7 @@ int cxl_device_wipe(struct cxl_dev *d, uint64_t size, uint64_t align, struct err
       d->bad[d->bad_n++] = (struct dax_bad){at, align}; /* nobody can read it either */
   }
   munmap(p, size);
+  d->bad_n = dax_bad_merge(d->bad, d->bad_n); /* what it met lies around what was known */
   return rc;
 }
 

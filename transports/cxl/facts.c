@@ -12,7 +12,7 @@ int device_facts(const struct stat *st, struct err *e, struct device_facts *ret_
 {
   struct dax_bad bad[DAX_BAD_MAX];
   struct dax_info info;
-  struct err why = {{0}};
+  struct media_news w;
   char dir[PATH_MAX];
   int r = dax_lookup(st, e, &info);
   r = r < 0 ? r : dax_usable(&info, e);
@@ -20,20 +20,16 @@ int device_facts(const struct stat *st, struct err *e, struct device_facts *ret_
     return r;
   struct device_facts f = {.size = info.size, .align = info.align};
   snprintf(dir, sizeof dir, "/sys/dev/char/%u:%u", major(st->st_rdev), minor(st->st_rdev));
-  int n = dax_bad_ranges(dir, info.size, &why, bad);
-  for (int i = 0; i < n; i++)
-    f.poisoned += bad[i].len;
-  struct media_list list = {0};
-  struct err none = {{0}};
-  int m = media_bad_ranges(&media_kernel, dir, info.size, &none, bad, DAX_BAD_MAX, &list);
-  for (int i = 0; i < m; i++)
+  uint32_t n = media_known_bad(&media_kernel, dir, info.size, &w, bad);
+  for (uint32_t i = 0; i < n; i++)
     f.poisoned += bad[i].len;
   char media[128] = "";
-  if (m >= 0)
-    snprintf(media, sizeof media, "; poison lists of %u CXL devices", list.asked);
-  else if (m != -ENOENT)
-    snprintf(media, sizeof media, "; no CXL poison list: %.90s", none.text);
-  snprintf(f.bad_from, sizeof f.bad_from, "%.100s%s", n < 0 ? why.text : "the kernel's list of bad blocks", media);
+  if (w.lists >= 0)
+    snprintf(media, sizeof media, "; poison lists of %u CXL devices", w.list.asked);
+  else if (w.lists != -ENOENT)
+    snprintf(media, sizeof media, "; no CXL poison list: %.90s", w.why_lists.text);
+  snprintf(f.bad_from, sizeof f.bad_from, "%.100s%s",
+           w.blocks < 0 ? w.why_blocks.text : "the kernel's list of bad blocks", media);
   *ret_facts = f;
   return 0;
 }

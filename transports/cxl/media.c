@@ -229,3 +229,15 @@ int media_bad_ranges(const struct media_paths *p, const char *dir, uint64_t size
     *ret_list = l;
   return rc;
 }
+
+uint32_t media_known_bad(const struct media_paths *p, const char *dir, uint64_t size, struct media_news *ret_news,
+                         struct dax_bad ret_bad[DAX_BAD_MAX])
+{
+  struct media_news w = {.blocks = 0};
+  w.blocks = dax_bad_ranges(dir, size, &w.why_blocks, ret_bad);
+  uint32_t n = w.blocks > 0 ? (uint32_t)w.blocks : 0;
+  w.lists = media_bad_ranges(p, dir, size, &w.why_lists, ret_bad + n, DAX_BAD_MAX - n, &w.list);
+  n += w.lists > 0 ? (uint32_t)w.lists : 0;
+  *ret_news = w;
+  return dax_bad_merge(ret_bad, n);
+}

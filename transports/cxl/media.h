@@ -33,4 +33,16 @@ int media_offered(const struct media_paths *p, struct err *e);
    many (at most room are given). -ENOENT: the device does not lie on CXL memory; else as media_offered(). */
 int media_bad_ranges(const struct media_paths *p, const char *dir, uint64_t size, struct err *e,
                      struct dax_bad *ret_bad, uint32_t room, struct media_list *ret_list);
+
+/* What each list said. */
+struct media_news {
+  int blocks; /* dax_bad_ranges() */
+  int lists;  /* media_bad_ranges() */
+  struct err why_blocks, why_lists;
+  struct media_list list; /* with lists >= 0 */
+};
+/* All that is known to be bad of a device before it is touched, each place once: the kernel's list and the CXL devices'
+   own. How many ranges. */
+uint32_t media_known_bad(const struct media_paths *p, const char *dir, uint64_t size, struct media_news *ret_news,
+                         struct dax_bad ret_bad[DAX_BAD_MAX]);
 #endif

@@ -256,6 +256,22 @@ TEST_F(DaxBad, UnitsWithABadByteAreLeftOutOnce)
   extent_map_deinit(&m);
 }
 
+TEST_F(DaxBad, RangesThatOverlapAreOne)
+{
+  EXPECT_EQ(0u, dax_bad_merge(bad.data(), 0));
+  std::vector<struct dax_bad> list = {{8192, 64}, {4096, 512}, {4160, 64}, {4096, 64}, {4608, 64}, {4500, 100}, {0, 4096}};
+  ASSERT_EQ(4u, dax_bad_merge(list.data(), 7));
+  const struct dax_bad want[] = {{0, 4096}, {4096, 512}, {4608, 64}, {8192, 64}};
+  for (int i = 0; i < 4; i++) {
+    EXPECT_EQ(want[i].off, list[i].off) << i;
+    EXPECT_EQ(want[i].len, list[i].len) << i;
+  }
+  list = {{100, 10}, {105, 20}, {90, 11}};
+  ASSERT_EQ(1u, dax_bad_merge(list.data(), 3));
+  EXPECT_EQ(90u, list[0].off);
+  EXPECT_EQ(35u, list[0].len);
+}
+
 // CXL devices' own lists of bad memory: a bus, a device on it, and what the trace would say.
 class Media : public ::testing::Test {
 protected:
@@ -341,6 +357,29 @@ TEST_F(Media, ARecordOfInterleavedDevicesReachesAsFarAsItsGranules)
   ASSERT_EQ(2, Read());
   EXPECT_EQ(64u, bad[0].len) << "within one granule";
   EXPECT_EQ(1024u, bad[1].len) << "two granules of two devices";
+}
+TEST_F(Media, WhatBothListsNameIsCountedOnce)
+{
+  std::string region = dir.path + "/platform/region0";
+  Set(region + "/resource", "0x310000000");
+  std::ofstream(region + "/badblocks") << "8192 8\n16384 1\n"; // at 4 MiB and 8 MiB
+  Trace({Event("0x310400000", "0x40"), Event("0x310400fc0", "0x40"), Event("0x310500000", "0x40")});
+  struct media_news w;
+  bad.resize(DAX_BAD_MAX);
+  ASSERT_EQ(3u, media_known_bad(&paths, dev.c_str(), 64 << 20, &w, bad.data())) << w.why_blocks.text << w.why_lists.text;
+  EXPECT_EQ(2, w.blocks);
+  EXPECT_EQ(3, w.lists);
+  EXPECT_EQ(2u, w.list.asked);
+  EXPECT_EQ(4u << 20, bad[0].off);
+  EXPECT_EQ(4096u, bad[0].len);
+  EXPECT_EQ(5u << 20, bad[1].off);
+  EXPECT_EQ(64u, bad[1].len);
+  EXPECT_EQ(8u << 20, bad[2].off);
+  EXPECT_EQ(512u, bad[2].len);
+  std::filesystem::remove(region + "/badblocks");
+  EXPECT_EQ(3u, media_known_bad(&paths, dev.c_str(), 64 << 20, &w, bad.data())) << "one list is missing";
+  EXPECT_EQ(-ENOENT, w.blocks);
+  EXPECT_NE(nullptr, strstr(w.why_blocks.text, "no badblocks"));
 }
 TEST_F(Media, WhatIsAbsentIsNamed)
 {

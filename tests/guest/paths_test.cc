@@ -11,16 +11,6 @@ constexpr int kOpen = 16;
 
 class GuestPaths : public GuestRdma {
 protected:
-  static void Shell(const std::string &command)
-  {
-    std::string out;
-    EXPECT_EQ(0, guest::shell(command, &out)) << command << ": " << out;
-  }
-  // The first device's wire.
-  static void Wire(const std::string &how)
-  {
-    Shell(std::string("tc qdisc ") + (how.empty() ? "del" : "replace") + " dev " + guest::env("GUEST_IF1") + " root" + (how.empty() ? "" : " netem " + how));
-  }
   static constexpr const char *kDead = "loss 100%";
   std::unique_ptr<Mover> Lender() // what it lends outlives the time that a control connection needs to find another path
   {

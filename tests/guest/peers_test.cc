@@ -3,6 +3,7 @@
 #include "tests/guest/rdma.h"
 #include "tests/integration/http.h"
 
+#include <atomic>
 #include <thread>
 
 #include <jansson.h>
@@ -176,19 +177,30 @@ TEST_F(GuestPeers, ATransferWhosePeerDiesIsCarriedOutByTheNext)
     ASSERT_EQ(DRAY_OK, x->put("twice", 0, kHuge, DRAY_TIER_DRAM, DRAY_VERIFY_CRC).status);
   }
   of_b.close();
-  int64_t before = a->status("peers.0.reads");
-  std::thread killer([&] { // once the first of its chunks has come: the rest is on its way
+  int64_t had = a->status("peers.1.read_bytes");
+  // 1 MiB of bounce memory: its 4 MiB are four answers of b's one after the other, each so late
+  Wire("delay 120ms", "GUEST_IF2");
+  std::atomic<bool> over{false};
+  bool midway = false;
+  std::thread killer([&] {
     auto t = Clock::now();
-    while (Since(t) < 10 && a->status("peers.0.reads") == before)
+    while (Since(t) < 20 && b->status("served.cells") < 1)
       ;
+    Wire("loss 100%"); // nothing more is asked of b
+    midway = !over && b->status("served.cells") == 1;
     kill(b->keeper(), SIGKILL);
+    Wire("");
+    Wire("", "GUEST_IF2");
   });
   auto x = e.get("twice", 0, kHuge);
+  over = true;
   killer.join();
+  EXPECT_TRUE(midway) << "it had ended before b died";
   EXPECT_EQ(DRAY_OK, x.status) << say(x) << a->log();
   EXPECT_TRUE(e.holds(0, kHuge, 3));
-  printf("b read %lld, c read %lld of 4 MiB\n", (long long)a->status("peers.0.read_bytes"),
-         (long long)a->status("peers.1.read_bytes"));
+  int64_t of_the_other = a->status("peers.1.read_bytes") - had;
+  EXPECT_GT(of_the_other, 0) << "c was not asked";
+  printf("b read %lld, c read %lld of 4 MiB\n", (long long)a->status("peers.0.read_bytes"), (long long)of_the_other);
   EXPECT_TRUE(a->audit_clean() && c->audit_clean());
 }
 

@@ -170,6 +170,17 @@ protected:
     }
     return false;
   }
+  static void Shell(const std::string &command)
+  {
+    std::string out;
+    EXPECT_EQ(0, guest::shell(command, &out)) << command << ": " << out;
+  }
+  // What the first device's wire (or another's) does to what is sent there; "": nothing any more.
+  static void Wire(const std::string &how, const char *which = "GUEST_IF1")
+  {
+    Shell(std::string("tc qdisc ") + (how.empty() ? "del" : "replace") + " dev " + guest::env(which) + " root" +
+          (how.empty() ? "" : " netem " + how));
+  }
   // Bytes that a process has pinned.
   static int64_t Pinned(pid_t pid)
   {

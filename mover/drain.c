@@ -82,9 +82,9 @@ static unsigned piece(struct daemon *d, struct dev *dev, struct xfer *x, const u
     poll(NULL, 0, 1);
   if (rc < 0)
     return DRAY_IO_ERROR;
-  dev->hot->flush(dev, lane);
   /* to the end, also past the deadline: the bytes are still being read */
   for (bool late = false;; late = daemon_now_ns() > until) {
+    dev->hot->flush(dev, lane); /* each time: what the kernel would not take just then stays for the next */
     dev->hot->doze(dev, lane);
     if (dev->hot->poll(dev, lane, &done, 1) != 0)
       break;

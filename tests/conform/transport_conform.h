@@ -30,10 +30,10 @@ struct ConformSetup {
   std::string device; // a device that is there: no scratch file; DRAY_TEST_DAX
   std::string fault;  // CONFORM_FAULT: the script of a fault device around it
   uint8_t path_aligned = DRAY_PATH_CPU_NT, path_unaligned = DRAY_PATH_CPU_NT;
-  uint8_t path_read = 0; // where reads say another than writes
+  uint8_t path_read = 0;                             // where reads say another than writes
   uint8_t path_added_write = 0, path_added_read = 0; // of memory that was added, in time; 0: as of any other
-  uint64_t piece_max = 0; // dev_config.piece_max
-  std::string skip;      // why it cannot run here
+  uint64_t piece_max = 0;                            // dev_config.piece_max
+  std::string skip;                                  // why it cannot run here
   uint8_t aligned(bool read = false) const { return read && path_read ? path_read : path_aligned; }
   uint8_t unaligned(bool read = false) const { return read && path_read ? path_read : path_unaligned; }
 };

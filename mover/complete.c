@@ -178,7 +178,9 @@ static unsigned settle(struct lane *l, struct step *t, struct outcome *o)
   case STEP_MOVE: {
     struct slot_mem from;
     store_slot_mem(st, t->from, &from);
-    return store_move_copy(st, &t->facts, from.pool, t->to);
+    r = store_move_copy(st, &t->facts, from.pool, t->to);
+    /* the cell is there, but its copy was pushed down to another tier while it was read */
+    return r == DRAY_ABSENT ? DRAY_STALE_GENERATION : r;
   }
   case STEP_PUBLISH:
     raised = t->facts.taint == DRAY_TRUSTED && t->cell.taint > DRAY_TRUSTED && t->facts.scope > DRAY_SCOPE_AGENT;

@@ -561,20 +561,26 @@ TEST_F(GuestRdma, BytesThatAreNotWhatTheirCrcSaysAreAFaultOfThatReadAlone)
   EXPECT_TRUE(far.holds(0, kMid, 6));
 }
 
+/* From here on this process locks no more than that, root or not. */
+static void MayLock(rlim_t bytes)
+{
+  struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct caps[2] = {};
+  struct rlimit l = {bytes, bytes};
+  syscall(SYS_capget, &h, caps);
+  for (auto *set : {&caps[0].effective, &caps[0].permitted})
+    *set &= ~(1u << CAP_IPC_LOCK);
+  syscall(SYS_capset, &h, caps);
+  setrlimit(RLIMIT_MEMLOCK, &l);
+}
+
 TEST_F(GuestRdma, LockedMemoryThatIsShortIsSaidWithNeedHaveAndKnob)
 {
   int out[2];
   ASSERT_EQ(0, pipe(out));
   pid_t pid = fork();
   if (pid == 0) {
-    struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct caps[2] = {};
-    struct rlimit l = {64 << 10, 64 << 10};
-    syscall(SYS_capget, &h, caps);
-    for (auto *set : {&caps[0].effective, &caps[0].permitted})
-      *set &= ~(1u << CAP_IPC_LOCK);
-    syscall(SYS_capset, &h, caps);
-    setrlimit(RLIMIT_MEMLOCK, &l);
+    MayLock(64 << 10);
     struct dev_config cfg = {};
     cfg.name = "far";
     cfg.path = "10.9.0.1";
@@ -713,14 +719,7 @@ TEST_F(GuestRdma, MemoryThatCannotBeLockedGoesOnBouncing)
   ASSERT_EQ(0, pipe(out));
   pid_t pid = fork();
   if (pid == 0) {
-    struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct caps[2] = {};
-    struct rlimit l = {2 << 20, 2 << 20};
-    syscall(SYS_capget, &h, caps);
-    for (auto *set : {&caps[0].effective, &caps[0].permitted})
-      *set &= ~(1u << CAP_IPC_LOCK);
-    syscall(SYS_capset, &h, caps);
-    setrlimit(RLIMIT_MEMLOCK, &l);
+    MayLock(2 << 20);
     struct dev_config cfg = {};
     cfg.name = "far";
     cfg.path = "10.9.0.1>10.9.0.2";

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "include/priv/cleanup.h"
-#include "include/priv/order.h"
 
 void regions_init(struct regions *g)
 {
@@ -30,7 +29,6 @@ void regions_deregister(struct regions *g)
     g->v[i]->state = REGMEM_KNOWN;
   }
   g->wanted = 0;
-  stat_set(&g->ready_bytes, 0);
 }
 
 void regions_deinit(struct regions *g)
@@ -89,8 +87,6 @@ void regions_del(struct regions *g, void *base)
     g->n--;
     memmove(&g->v[at], &g->v[at + 1], (g->n - at) * sizeof(struct region_mem *));
     g->wanted -= r->state == REGMEM_WANTED;
-    if (r->state == REGMEM_READY)
-      stat_set(&g->ready_bytes, g->ready_bytes - r->bytes);
     if (r->state == REGMEM_BUSY) {
       r->gone = true;
       r = NULL;
@@ -151,12 +147,6 @@ bool regions_tick(struct regions *g, const struct verbs *v)
   if (rc <= 0 || gone) {
     g->busy = NULL;
     r->state = rc < 0 ? REGMEM_REFUSED : REGMEM_READY;
-  }
-  if (rc < 0) {
-    stat_set(&g->refused, g->refused + 1);
-    g->why = e;
-  } else if (!rc && !gone) {
-    stat_set(&g->ready_bytes, g->ready_bytes + r->bytes);
   }
   pthread_mutex_unlock(&g->lock);
   if (gone)

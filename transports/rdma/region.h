@@ -33,10 +33,8 @@ struct regions {
   pthread_mutex_t lock;
   struct region_mem **v; /* by base */
   uint32_t n, room;
-  struct region_mem *busy;       /* the link thread's */
-  uint32_t wanted;               /* of them */
-  uint64_t ready_bytes, refused; /* [STAT] registered now; could not be, ever */
-  struct err why;                /* of the last that could not be; under the lock */
+  struct region_mem *busy; /* the link thread's */
+  uint32_t wanted;         /* of them */
 };
 
 void regions_init(struct regions *g);

@@ -41,6 +41,24 @@ build() {
 }
 
 total=0 failed=0 skipped=0
+# failures DIR: what failed there, with the last of what it printed; told again before the count, where nobody has to look for it
+failures() {
+  python3 - "$1" >>"$B/failures.txt" <<'PY'
+import json, re, sys
+for line in open(sys.argv[1] + "/meson-logs/testlog.json"):
+    t = json.loads(line)
+    if t["result"] in ("OK", "EXPECTEDFAIL", "SKIP"):
+        continue
+    said = ((t.get("stdout") or "") + (t.get("stderr") or "")).splitlines()
+    print("-- %s: %s: %s after %.0f s" % (sys.argv[1], t["name"], t["result"], t["duration"]))
+    bad = [i for i, l in enumerate(said) if re.match(r"\[  FAILED  \] .* ms\)$", l)]
+    for i in bad[:10]:
+        first = max((k for k in range(i) if said[k].startswith("[ RUN ")), default=max(0, i - 30))
+        print("\n".join(said[max(first, i - 30):i + 1]))
+    if not bad:
+        print("\n".join(said[-40:]))
+PY
+}
 # run DIR ARGS... : meson's suites; gtest's own cases are counted from its output
 run() {
   local dir=$1 log
@@ -72,6 +90,7 @@ PY
   ok=$((ok + whole)) skip=$((skip + skips))
   # a program that died without a failed case is a failure, too
   [ "$programs" -gt "$bad" ] && bad=$programs
+  [ "$bad" = 0 ] || failures "$dir"
   printf '%s: %d passed, %d failed, %d skipped\n' "$dir" "$ok" "$bad" "$skip"
   grep -hE '^.*: Skipped$' -A1 "$log" | grep -vE '^--|Skipped$' | sort | uniq -c | sed 's/^/  skipped: /' || true
   total=$((total + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
@@ -79,6 +98,7 @@ PY
 
 install_missing
 mkdir -p "$B"
+: >"$B/failures.txt"
 
 say "gcc: all suites"
 build "$B/gcc" gcc g++ --buildtype=debugoptimized
@@ -121,7 +141,7 @@ if [ $quick = 0 ]; then
       tail -1 "$B/tsan-guest.log"
     elif [ "$rc" != 0 ]; then
       failed=$((failed + 1))
-      tail -80 "$B/tsan-guest.log"
+      tail -80 "$B/tsan-guest.log" | tee -a "$B/failures.txt"
     fi
   fi
 
@@ -147,7 +167,7 @@ if [ $quick = 0 ]; then
       printf 'fuzz-%s: %s runs, no finding\n' "$f" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$B/fuzz-$f.log")"
       total=$((total + 1))
     else
-      tail -40 "$B/fuzz-$f.log"
+      tail -40 "$B/fuzz-$f.log" | tee -a "$B/failures.txt"
       failed=$((failed + 1))
     fi
   done
@@ -158,6 +178,11 @@ if [ $quick = 0 ]; then
     printf 'lines that clang-format would change: %s\n' "$n"
     failed=$((failed + (n > 0)))
   fi
+fi
+
+if [ -s "$B/failures.txt" ]; then
+  say "what failed"
+  cut -c -300 "$B/failures.txt"
 fi
 
 say "count"

@@ -102,6 +102,8 @@ int64_t dispatch_chunk(struct lane *l, struct step *t)
     return (int64_t)STEP_MIN_CHARGE;
   }
   t->cut += n;
+  if (t->cut == t->bytes && t->kind == STEP_PUT && dev->caps.asynchronous)
+    store_expect_commit(l->d->store, &t->cell, true);
   return (int64_t)MAX_OF(n, (uint64_t)STEP_MIN_CHARGE);
 }
 

@@ -76,6 +76,8 @@ static int room_found(struct lane *l, struct step *t)
   t->slab = to.mem;
   t->slab_off = to.off;
   step_begin(t, t->len, t->cell.has_crc);
+  if (t->dev->caps.asynchronous)
+    store_expect_commit(st, &t->cell, false);
   return 1;
 }
 

@@ -53,6 +53,10 @@ void stub_index_del(struct dev *d, const struct slab_mem *mem, uint32_t slot)
 {
   (void)d, (void)mem, (void)slot;
 }
+void stub_index_expect(struct dev *d, const struct slab_mem *mem, uint32_t slot)
+{
+  (void)d, (void)mem, (void)slot;
+}
 int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped)
 {
   (void)d, (void)v, (void)ret_skipped;

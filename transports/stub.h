@@ -22,6 +22,7 @@ int stub_index_slab(struct dev *d, const struct slab_mem *mem, uint64_t slot_byt
                     const char *agent, uint8_t scope);
 int stub_index_put(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
 void stub_index_del(struct dev *d, const struct slab_mem *mem, uint32_t slot);
+void stub_index_expect(struct dev *d, const struct slab_mem *mem, uint32_t slot);
 int stub_index_scan(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);
 int stub_index_bad(struct dev *d, uint64_t dev_off, uint64_t len, bool proven);
 int stub_index_met(struct dev *d, uintptr_t addr, uint64_t unit);

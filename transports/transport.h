@@ -184,6 +184,8 @@ struct transport_cold {
                     const char *agent, uint8_t scope);
   int (*index_put)(struct dev *d, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
   void (*index_del)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
+  /* A hint: index_put or index_del of that slot follows. */
+  void (*index_expect)(struct dev *d, const struct slab_mem *mem, uint32_t slot);
   /* At start, before any slab_add: visits what is there. Entries that do not verify are skipped and counted.
      0, -EHWPOISON (as above; what could be read was visited), -errno. */
   int (*index_scan)(struct dev *d, const struct index_visitor *v, uint64_t *ret_skipped);

@@ -145,3 +145,10 @@ void pool_index_del(struct store *s, struct store_copy copy)
   if (dev->caps.persistent && store_slab(s, copy.slab)->indexed)
     dev->cold->index_del(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot);
 }
+
+void pool_index_expect(struct store *s, struct store_copy copy)
+{
+  struct dev *dev = s->pool[copy.pool].cfg.dev;
+  if (dev->caps.persistent)
+    dev->cold->index_expect(dev, &s->slabs.own[slab_index(copy.slab)].mem, copy.slot);
+}

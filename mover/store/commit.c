@@ -24,6 +24,13 @@ static void slot_hold(struct store *s, struct slot_ref r, uint32_t cell, uint64_
     s->cells.rec[cell].state = CELL_QUARANTINED;
 }
 
+/* It is let go shortly. */
+static void copy_expect(struct store *s, struct store_copy copy)
+{
+  __builtin_prefetch(slab_row(&s->slabs, slab_index(copy.slab), copy.slot), 1);
+  pool_index_expect(s, copy);
+}
+
 static void copy_let_go(struct store *s, struct store_copy copy, uint64_t len, struct doomed *d)
 {
   struct pool *p = &s->pool[copy.pool];
@@ -118,6 +125,20 @@ void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hin
   }
 }
 
+static uint64_t hash_of_new(const struct store *s, const struct cell_new *n)
+{
+  return directory_hash(&s->directory, n->who.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : n->who.tenant, n->key);
+}
+
+void store_expect_commit(struct store *s, const struct cell_new *n, bool listed)
+{
+  uint64_t hash = hash_of_new(s, n);
+  if (listed)
+    (void)directory_expect_cell(&s->directory, hash);
+  else
+    directory_expect_bucket(&s->directory, hash);
+}
+
 unsigned store_find(struct store *s, uint32_t tenant, const uint8_t key[16], uint8_t pin_tier, uint32_t now_ms,
                     struct cell_facts *ret_facts, struct slot_ref *ret_slot)
 {
@@ -133,6 +154,8 @@ unsigned cell_list(struct store *s, uint64_t hash, const struct cell_new *n, uin
 {
   if (UNLIKELY(store_slot_bad(s, slot, NULL)))
     return DRAY_POISONED;
+  if (old)
+    copy_expect(s, cell_copy(&s->cells.rec[old], 0));
   uint32_t idx = cell_take(&s->cells);
   if (!idx)
     return DRAY_LIMIT;
@@ -171,7 +194,7 @@ unsigned store_commit(struct store *s, const struct cell_new *n, struct slot_ref
 {
   struct doomed d = {0};
   uint32_t domain = n->who.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : n->who.tenant;
-  uint64_t hash = directory_hash(&s->directory, domain, n->key);
+  uint64_t hash = hash_of_new(s, n);
   struct shard *sh = directory_shard(&s->directory, hash);
   pthread_mutex_lock(&sh->lock);
   uint32_t old = directory_find(&s->directory, hash, domain, n->key);

@@ -103,6 +103,8 @@ void pool_slab_destroy(struct store *s, struct pool *p, uint32_t idx, bool lent)
 struct cell_rec;
 int pool_index_put(struct store *s, const struct cell_rec *c, struct store_copy copy);
 void pool_index_del(struct store *s, struct store_copy copy);
+/* A hint: pool_index_put or _del of it follows. */
+void pool_index_expect(struct store *s, struct store_copy copy);
 /* Tells the device whose cells a new slab will hold. */
 int pool_index_slab(struct store *s, struct pool *p, uint32_t idx);
 #endif

@@ -156,6 +156,10 @@ struct store_hint {
   const uint8_t *key;
 };
 void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hints, uint32_t n, bool pins);
+/* Likewise, a store_commit follows, after some time: first its place in the directory, later, listed, what it may
+   replace. */
+struct cell_new;
+void store_expect_commit(struct store *s, const struct cell_new *n, bool listed);
 /* True while the cell is still the same record and listed; used to re-validate after time has passed. */
 bool store_cell_current(struct store *s, const struct cell_facts *f);
 

@@ -138,6 +138,7 @@ static const struct transport_cold cxl_cold = {
     .index_slab = cxl_index_slab,
     .index_put = cxl_index_put,
     .index_del = cxl_index_del,
+    .index_expect = stub_index_expect,
     .index_scan = cxl_index_scan,
     .index_bad = cxl_index_bad,
     .index_met = cxl_index_met,

@@ -140,6 +140,11 @@ static void fault_index_del(struct dev *dev, const struct slab_mem *mem, uint32_
   struct dev *inner = fault_of(dev)->inner;
   inner->cold->index_del(inner, mem, slot);
 }
+static void fault_index_expect(struct dev *dev, const struct slab_mem *mem, uint32_t slot)
+{
+  struct dev *inner = fault_of(dev)->inner;
+  inner->cold->index_expect(inner, mem, slot);
+}
 static int fault_index_scan(struct dev *dev, const struct index_visitor *v, uint64_t *ret_skipped)
 {
   struct dev *inner = fault_of(dev)->inner;
@@ -200,6 +205,7 @@ static const struct transport_cold fault_cold = {
     .index_slab = fault_index_slab,
     .index_put = fault_index_put,
     .index_del = fault_index_del,
+    .index_expect = fault_index_expect,
     .index_scan = fault_index_scan,
     .index_bad = fault_index_bad,
     .index_met = fault_index_met,

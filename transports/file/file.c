@@ -274,6 +274,10 @@ static int file_index_put(struct dev *dev, const struct slab_mem *mem, uint32_t 
 {
   return index_write_cell(&file_of(dev)->index, mem, slot, e);
 }
+static void file_index_expect(struct dev *dev, const struct slab_mem *mem, uint32_t slot)
+{
+  index_expect_cell(&file_of(dev)->index, mem, slot);
+}
 static void file_index_del(struct dev *dev, const struct slab_mem *mem, uint32_t slot)
 {
   index_clear_cell(&file_of(dev)->index, mem, slot);
@@ -316,6 +320,7 @@ static const struct transport_cold file_cold = {
     .index_slab = file_index_slab,
     .index_put = file_index_put,
     .index_del = file_index_del,
+    .index_expect = file_index_expect,
     .index_scan = file_index_scan,
     .index_bad = stub_index_bad,
     .index_met = stub_index_met,

@@ -158,23 +158,23 @@ static int index_store(struct index *ix, uint64_t off, const void *from, size_t 
   durable_wrote(&ix->durable);
   return rc;
 }
-struct load_job {
-  void *to;
-  const void *from;
-  size_t n;
+
+/* An entry is written: what its slab's header says is looked at under the same guard. */
+struct entry_job {
+  const struct index_slab_header *header;
+  struct index_cell *cell;
+  const struct slab_mem *mem;
+  const struct index_entry *e;
+  uint32_t slot;
 };
-static int load_run(void *ctx)
+static int entry_run(void *ctx)
 {
-  const struct load_job *j = ctx;
-  memcpy(j->to, j->from, j->n);
+  const struct entry_job *j = ctx;
+  const struct index_slab_header *h = j->header;
+  if (h->magic != SLAB_MAGIC || h->unit != j->mem->unit || j->slot >= h->slots)
+    return -EINVAL;
+  entry_write(j->cell, CELL_MAGIC, j->slot, h->seed, j->e);
   return 0;
-}
-static int index_load(struct index *ix, uint64_t off, void *to, size_t n)
-{
-  struct load_job j = {to, ix->base + off, n};
-  const struct guard_range range = {j.from, n};
-  struct guard_hit hit;
-  return guard_run(load_run, &j, &range, 1, &hit) ? -EIO : 0;
 }
 
 static int punch(struct index *ix, uint64_t off, uint64_t n)
@@ -241,23 +241,41 @@ int index_write_slab(struct index *ix, const struct slab_mem *mem, uint64_t slot
   return index_store(ix, index_header_off(mem->unit), &h, sizeof h);
 }
 
+static struct index_cell *cell_at(const struct index *ix, const struct slab_mem *mem, uint32_t slot)
+{
+  if (slot >= INDEX_SLOTS_MAX || slot >= mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT)
+    return NULL;
+  return (struct index_cell *)(void *)(ix->base + index_cells_off(ix->units, mem->unit)) + slot;
+}
+
 int index_write_cell(struct index *ix, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e)
 {
-  struct index_slab_header h;
-  int rc = index_load(ix, index_header_off(mem->unit), &h, sizeof h);
-  if (rc)
-    return rc;
-  if (h.magic != SLAB_MAGIC || h.unit != mem->unit || slot >= h.slots || slot >= INDEX_SLOTS_MAX ||
-      h.slots > mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT)
+  struct entry_job j = {.header = (const void *)(ix->base + index_header_off(mem->unit)),
+                        .cell = cell_at(ix, mem, slot),
+                        .mem = mem,
+                        .e = e,
+                        .slot = slot};
+  struct guard_hit hit;
+  if (!j.cell)
     return -EINVAL;
-  struct index_cell c;
-  entry_write(&c, CELL_MAGIC, slot, h.seed, e);
-  return index_store(ix, index_cells_off(ix->units, mem->unit) + slot * sizeof c, &c, sizeof c);
+  const struct guard_range ranges[] = {{j.header, sizeof *j.header}, {j.cell, sizeof *j.cell}};
+  int rc = guard_run(entry_run, &j, ranges, ARRAY_LEN(ranges), &hit);
+  durable_wrote(&ix->durable);
+  return rc == -EFAULT ? -EIO : rc;
+}
+
+void index_expect_cell(const struct index *ix, const struct slab_mem *mem, uint32_t slot)
+{
+  const struct index_cell *c = cell_at(ix, mem, slot);
+  if (c) {
+    __builtin_prefetch(c, 1);
+    __builtin_prefetch((const char *)c + 64, 1);
+  }
 }
 
 void index_clear_cell(struct index *ix, const struct slab_mem *mem, uint32_t slot)
 {
-  if (slot < mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT)
-    (void)index_store(ix, index_cells_off(ix->units, mem->unit) + slot * sizeof(struct index_cell), NULL,
-                      sizeof(struct index_cell));
+  const struct index_cell *c = cell_at(ix, mem, slot);
+  if (c)
+    (void)index_store(ix, (uint64_t)((const uint8_t *)c - ix->base), NULL, sizeof *c);
 }

@@ -44,6 +44,7 @@ void index_release(struct index *ix, uint64_t unit, uint64_t n);
 int index_write_slab(struct index *ix, const struct slab_mem *mem, uint64_t slot_bytes, uint32_t slots,
                      const char *tenant, const char *agent, uint8_t scope);
 int index_write_cell(struct index *ix, const struct slab_mem *mem, uint32_t slot, const struct index_entry *e);
+void index_expect_cell(const struct index *ix, const struct slab_mem *mem, uint32_t slot);
 void index_clear_cell(struct index *ix, const struct slab_mem *mem, uint32_t slot);
 
 /* Where the slabs go that the scan found: make takes the units and completes mem (bytes, dev_off, unit are set). */

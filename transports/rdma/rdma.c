@@ -321,6 +321,7 @@ static const struct transport_cold rdma_cold = {
     .index_slab = stub_index_slab,
     .index_put = stub_index_put,
     .index_del = stub_index_del,
+    .index_expect = stub_index_expect,
     .index_scan = stub_index_scan,
     .index_bad = stub_index_bad,
     .index_met = stub_index_met,

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 #include <string>
 
 /* In C a struct and a function may share a name; C++ remarks on it. */
@@ -43,6 +44,7 @@ struct FakeDev {
   int add_fails = 0;             /* -errno of the next slab_add */
   int put_fails = 0;             /* -errno of the next index_put */
   uint64_t added = 0, deleted = 0, lent = 0;
+  std::vector<uint32_t> expected; /* slots whose entries were said to be next */
 
   explicit FakeDev(uint64_t capacity, bool persistent = false)
   {
@@ -53,6 +55,7 @@ struct FakeDev {
     cold.index_slab = IndexSlab;
     cold.index_put = IndexPut;
     cold.index_del = IndexDel;
+    cold.index_expect = IndexExpect;
     cold.index_scan = IndexScan;
     cold.index_bad = IndexBad;
     d.cold = &cold;
@@ -146,6 +149,12 @@ struct FakeDev {
     FakeDev *f = Of(d);
     std::lock_guard<std::mutex> g(f->lock);
     f->slabs[m->unit].cells.erase(slot);
+  }
+  static void IndexExpect(dev *d, const slab_mem *, uint32_t slot)
+  {
+    FakeDev *f = Of(d);
+    std::lock_guard<std::mutex> g(f->lock);
+    f->expected.push_back(slot);
   }
   static int IndexScan(dev *d, const index_visitor *v, uint64_t *ret_skipped)
   {

@@ -72,6 +72,23 @@ TEST_F(RebuildTest, ReplacedCellIsFoundOnceAndNew)
   EXPECT_EQ(f.len, 6000u);
 }
 
+TEST_F(RebuildTest, TheEntryThatAReplacementRemovesIsFetchedBeforehand)
+{
+  cell_facts f{};
+  cell_new next{};
+  next.who = Alice();
+  memcpy(next.key, K(1).b, 16);
+  store_expect_commit(s, &next, false); /* nothing is there yet: no harm */
+  store_expect_commit(s, &next, true);
+  ASSERT_OK(Put(1, Alice(), 1, 5000, &f));
+  uint32_t old = f.copy[0].slot;
+  EXPECT_TRUE(disk->expected.empty());
+  store_expect_commit(s, &next, false);
+  store_expect_commit(s, &next, true);
+  ASSERT_OK(Put(1, Alice(), 1, 5000));
+  EXPECT_EQ(disk->expected, std::vector<uint32_t>{old});
+}
+
 TEST_F(RebuildTest, OfTwoEntriesOfOneKeyTheNewerStands)
 {
   cell_facts f{};

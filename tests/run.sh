@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, runs every suite, prints the count. The README's second command and what CI runs.
 #
-#   tests/run.sh            all: gcc, clang, sanitizers, fuzz (30 s each)
+#   tests/run.sh            all: gcc, clang, sanitizers, fuzz (20 s each)
 #   tests/run.sh --quick    gcc only, without the guest
 #
-# Environment: FUZZ_SECONDS (30), BUILD_DIR (build-test).
+# Environment: FUZZ_SECONDS (20), BUILD_DIR (build-test).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quick=0
 [ "${1:-}" = --quick ] && quick=1
 B=${BUILD_DIR:-build-test}
-FUZZ_SECONDS=${FUZZ_SECONDS:-30}
+FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -219,7 +219,8 @@ struct transport_hot {
   /* Up to n done records. Never blocks. */
   uint32_t (*poll)(struct dev *d, uint32_t lane, struct xfer_done *done, uint32_t n);
   /* An fd that is readable when poll has something, -1 when the transport is synchronous. It need not tell of what
-     comes while the lane polls anyway: only once doze was called, and poll after it has found nothing. */
+     comes while the lane polls anyway: only once doze was called, and poll after it has found nothing. It may tell late
+     of what poll has returned already: the next poll, which finds nothing, quiets it. */
   int (*poll_fd)(struct dev *d, uint32_t lane);
   /* The lane means to sleep on poll_fd; it polls once more first. */
   void (*doze)(struct dev *d, uint32_t lane);

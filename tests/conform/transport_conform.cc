@@ -612,16 +612,25 @@ TEST_F(Conform, PollFdIsReadableWhenPollHasSomething)
     return;
   }
   struct pollfd p = {fd, POLLIN, 0};
+  /* An event may come after poll has taken what it tells of; it is told once, and a poll quiets it. */
+  auto quiet = [&] {
+    int told = 0;
+    while (::poll(&p, 1, 0) == 1 && told++ < 4) {
+      struct xfer_done d;
+      EXPECT_EQ(0u, dev_->hot->poll(dev_, 0, &d, 1)) << "nothing is in flight";
+    }
+    return told < 4;
+  };
   const struct xfer all[] = {MakeXfer(XFER_READ, &m, 0, &v, 1), MakeXfer(XFER_SYNC, nullptr, 0, nullptr, 0)};
   for (auto &x : all) {
-    EXPECT_EQ(0, ::poll(&p, 1, 0));
+    EXPECT_TRUE(quiet()) << "a lane would never sleep";
     ASSERT_EQ(0, dev_->hot->submit(dev_, 0, &x));
     dev_->hot->flush(dev_, 0);
     EXPECT_EQ(1, ::poll(&p, 1, 5000));
     std::vector<struct xfer_done> out;
     ASSERT_TRUE(Drain(0, 1, &out));
   }
-  EXPECT_EQ(0, ::poll(&p, 1, 0));
+  EXPECT_TRUE(quiet());
   dev_->cold->slab_del(dev_, &m, false);
 }
 

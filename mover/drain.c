@@ -148,7 +148,7 @@ static void empty_cell(struct drain *r, const struct cell_facts *seen)
 {
   struct store *st = r->d->store;
   uint8_t tier = store_pool(st, r->pool)->tier;
-  uint32_t domain = seen->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : seen->tenant;
+  uint32_t domain = store_domain(seen->scope, seen->tenant);
   struct cell_facts f;
   struct slot_ref slot = {0};
   if (store_find(st, domain, seen->key, tier, (uint32_t)(daemon_now_ns() / 1000000u), &f, &slot) != DRAY_REASON_OK)

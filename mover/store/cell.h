@@ -53,7 +53,7 @@ void cell_give(struct cells *t, uint32_t idx);
 
 static inline uint32_t cell_domain(const struct cell_rec *c)
 {
-  return c->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : c->tenant;
+  return store_domain(c->scope, c->tenant);
 }
 static inline struct store_copy cell_copy(const struct cell_rec *c, unsigned i)
 {

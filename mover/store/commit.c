@@ -55,14 +55,14 @@ void cell_forget(struct store *s, uint64_t hash, uint32_t idx, struct doomed *d)
 
 struct cell_rec *cell_of_facts(struct store *s, uint64_t hash, const struct cell_facts *f)
 {
-  uint32_t domain = f->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : f->tenant;
+  uint32_t domain = store_domain(f->scope, f->tenant);
   uint32_t idx = directory_find(&s->directory, hash, domain, f->key);
   return idx && idx == f->idx && s->cells.rec[idx].gen == f->gen ? &s->cells.rec[idx] : NULL;
 }
 
 uint64_t facts_hash(const struct store *s, const struct cell_facts *f)
 {
-  return directory_hash(&s->directory, f->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : f->tenant, f->key);
+  return directory_hash(&s->directory, store_domain(f->scope, f->tenant), f->key);
 }
 
 bool store_cell_current(struct store *s, const struct cell_facts *f)
@@ -127,7 +127,7 @@ void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hin
 
 static uint64_t hash_of_new(const struct store *s, const struct cell_new *n)
 {
-  return directory_hash(&s->directory, n->who.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : n->who.tenant, n->key);
+  return directory_hash(&s->directory, store_domain(n->who.scope, n->who.tenant), n->key);
 }
 
 void store_expect_commit(struct store *s, const struct cell_new *n, bool listed)
@@ -193,7 +193,7 @@ unsigned store_commit(struct store *s, const struct cell_new *n, struct slot_ref
                       struct cell_facts *ret_facts)
 {
   struct doomed d = {0};
-  uint32_t domain = n->who.scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : n->who.tenant;
+  uint32_t domain = store_domain(n->who.scope, n->who.tenant);
   uint64_t hash = hash_of_new(s, n);
   struct shard *sh = directory_shard(&s->directory, hash);
   pthread_mutex_lock(&sh->lock);

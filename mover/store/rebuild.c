@@ -176,7 +176,7 @@ static int cell_found(struct rebuild *b, const struct index_entry *e, uint32_t t
                       struct store_copy copy)
 {
   struct store *s = b->s;
-  uint32_t domain = e->scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : tenant;
+  uint32_t domain = store_domain(e->scope, tenant);
   uint64_t hash = directory_hash(&s->directory, domain, e->key);
   uint32_t idx = directory_find(&s->directory, hash, domain, e->key);
   struct cell_rec *c = &s->cells.rec[idx];

@@ -35,6 +35,10 @@
 #define STORE_SLABS_MAX 65536u
 #define STORE_NAME_MAX 64
 #define STORE_DOMAIN_FLEET 0u /* the key domain of cells published to the fleet; tenants count from 1 */
+static inline uint32_t store_domain(unsigned scope, uint32_t tenant)
+{
+  return scope == DRAY_SCOPE_FLEET ? STORE_DOMAIN_FLEET : tenant;
+}
 
 struct store;
 
@@ -156,9 +160,9 @@ struct store_hint {
   const uint8_t *key;
 };
 void store_expect(struct store *s, uint32_t tenant, const struct store_hint *hints, uint32_t n, bool pins);
-/* Likewise, a store_commit follows, after some time: first its place in the directory, later, listed, what it may
-   replace. */
 struct cell_new;
+/* Likewise, a store_commit follows, after some time: first its place in the directory; later, listed, what it may
+   replace. */
 void store_expect_commit(struct store *s, const struct cell_new *n, bool listed);
 /* True while the cell is still the same record and listed; used to re-validate after time has passed. */
 bool store_cell_current(struct store *s, const struct cell_facts *f);

@@ -612,7 +612,7 @@ TEST_F(Conform, PollFdIsReadableWhenPollHasSomething)
     return;
   }
   struct pollfd p = {fd, POLLIN, 0};
-  /* An event may come after poll has taken what it tells of; it is told once, and a poll quiets it. */
+  /* An event may come after poll has taken what it tells of; a poll quiets it. */
   auto quiet = [&] {
     int told = 0;
     while (::poll(&p, 1, 0) == 1 && told++ < 4) {

@@ -159,6 +159,12 @@ static int index_store(struct index *ix, uint64_t off, const void *from, size_t 
   return rc;
 }
 
+/* Entries that there is room for. */
+static uint64_t cells_of(const struct slab_mem *mem)
+{
+  return mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT;
+}
+
 /* An entry is written: what its slab's header says is looked at under the same guard. */
 struct entry_job {
   const struct index_slab_header *header;
@@ -171,9 +177,11 @@ static int entry_run(void *ctx)
 {
   const struct entry_job *j = ctx;
   const struct index_slab_header *h = j->header;
-  if (h->magic != SLAB_MAGIC || h->unit != j->mem->unit || j->slot >= h->slots)
+  if (h->magic != SLAB_MAGIC || h->unit != j->mem->unit || j->slot >= h->slots || h->slots > cells_of(j->mem))
     return -EINVAL;
-  entry_write(j->cell, CELL_MAGIC, j->slot, h->seed, j->e);
+  struct index_cell c;
+  entry_write(&c, CELL_MAGIC, j->slot, h->seed, j->e);
+  memcpy(j->cell, &c, sizeof c); /* whole: an entry is being replaced only for as long as this takes */
   return 0;
 }
 
@@ -243,7 +251,7 @@ int index_write_slab(struct index *ix, const struct slab_mem *mem, uint64_t slot
 
 static struct index_cell *cell_at(const struct index *ix, const struct slab_mem *mem, uint32_t slot)
 {
-  if (slot >= INDEX_SLOTS_MAX || slot >= mem->bytes / INDEX_UNIT * INDEX_ENTRIES_PER_UNIT)
+  if (slot >= INDEX_SLOTS_MAX || slot >= cells_of(mem))
     return NULL;
   return (struct index_cell *)(void *)(ix->base + index_cells_off(ix->units, mem->unit)) + slot;
 }
